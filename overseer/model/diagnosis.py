@@ -72,7 +72,7 @@ class Diagnosis:
 
     Attributes:
         verdict: One of ``loader-bound``, ``compute-bound``, ``host-bound``, ``pause-heavy``,
-            ``memory growing``, ``throttled``, ``never steady``, ``nothing to complain of``.
+            ``memory growing``, ``throttled``, ``never steady``, ``no bottleneck found``.
         why: The figure it rests on.
         next: What to try; None if there is nothing to be done.
     """
@@ -300,7 +300,7 @@ def _nothing(task: _TimeShares) -> Diagnosis:
     }
     known = [f"{name} {percent(share)}" for name, share in shares.items() if share is not None]
     why = f"{', '.join(known)} of the time" if known else "steps take their time, and no more"
-    return Diagnosis("nothing to complain of", why)
+    return Diagnosis("no bottleneck found", why)
 
 
 # Whether the figures hold

@@ -133,7 +133,7 @@ RUNS: dict[str, Facts] = {
     "very uneven steps beside other programs": run(
         1.0, 9.0, verdict="never steady", host=CROWD,
         task={"rate": {"wall": 3200, "n": 1000, "q1": 1900.0, "q3": 3400.0}}),
-    # nothing to complain of
+    # no bottleneck found
     "loading and pauses": run(1.0, 9.0, {"evaluation": (1.0, 2)}),
     "a little of everything": run(
         1.5, 8.5, parts={"forward": 2.0, "backward": 2.5, "optimizer": 2.0,
@@ -193,7 +193,7 @@ def test_the_task_named_train_is_judged_and_else_the_one_with_most_steps() -> No
     facts["tasks"]["evaluate"] = run(1.0, 9.0, steps=9000)["tasks"]["train"]
     assert said(facts).startswith("loader-bound")
     del facts["tasks"]["train"]
-    assert said(facts).startswith("nothing to complain of")
+    assert said(facts).startswith("no bottleneck found")
 
 
 def test_a_verdict_without_advice_has_no_next_in_the_record() -> None:

@@ -172,7 +172,7 @@ SLOW: list[tuple[str, list[float], float, int, int]] = [
     ("host-bound", [0, 2, 2, 1, 0, 20], 0, 0, 60),
     ("pause-heavy", [1, 2, 2, 1, 0, 1], 0, 400, 120),
     ("never steady", [0, 4, 2, 1, 0, 1], 0.6, 0, 80),
-    ("nothing to complain of", [6, 12, 12, 1, 0, 10], 0, 0, 60),
+    ("no bottleneck found", [6, 12, 12, 1, 0, 10], 0, 0, 60),
     ("", [30, 1, 1, 1, 0, 0], 0, 0, 5),
 ]
 
