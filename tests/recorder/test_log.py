@@ -76,8 +76,8 @@ def test_control_words_are_seen_by_other_processes(recorded, tmp_path):
 def test_a_foreign_header_is_refused(recorded):
     whole = recorded.module.header()
     for data, words in [
-        (whole[:100], "no header"),
-        (b"other   " + whole[8:], "no header"),
+        (whole[:100], "not a run's header"),
+        (b"other   " + whole[8:], "not a run's header"),
         (whole[:8] + b"\x63" + whole[9:], "format 99"),
     ]:
         with pytest.raises(ValueError, match=words):
