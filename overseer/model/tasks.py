@@ -191,13 +191,7 @@ class Task:
     def _finish(self, step: Step) -> None:
         if (step.segments or step.late) and step.join():
             step.timed = True
-            # The script may have run ahead of its device until the end.
-            done = max(step.end, self._done.get(step.thread, 0) + step.ns)
-            self._done[step.thread] = done
-            self.end = max(self.end, done)
-        known = step.loss == step.loss or self.losses.n  # NaN is a loss where others were known.
-        if known and step.backwards and not (self.given or step.late or step.unknown_loss):
-            self.losses.add(step.loss)
+            self.run_on_device(step.thread, step.end, step.ns)
         other = step.parts[OTHER]
         if other > LEAST_NS and step.number > 1 and not step.compiled:
             over = self._usual.excess(other)
@@ -210,6 +204,31 @@ class Task:
                 if over:
                     self.pause(UNEXPLAINED, over, step, LOADING)
             self._usual_wait.add(step.between)
+        self._add(step)
+
+    def recount(self, step: Step) -> None:
+        """Count a step that another process finished and recorded."""
+        if not self.steps:
+            self.start = step.start
+        self.steps, self.items = step.number, self.items + step.items
+        self.end = max(self.end, step.end)
+        if step.told == step.told and not self.given:
+            self.given, self.losses = True, Losses()
+        if step.timed:
+            self.run_on_device(step.thread, step.end, step.ns + step.pause)
+        self._add(step)
+
+    def run_on_device(self, thread: int, end: int, ns: int) -> None:
+        """Move the end to that of a step's ``ns`` on a device, which the script may run ahead of."""
+        done = max(end, self._done.get(thread, 0) + ns)
+        self._done[thread] = done
+        self.end = max(self.end, done)
+
+    def _add(self, step: Step) -> None:
+        """Add a finished step to the totals, and emit it."""
+        known = step.loss == step.loss or self.losses.n  # NaN is a loss where others were known.
+        if known and step.backwards and not (self.given or step.late or step.unknown_loss):
+            self.losses.add(step.loss)
         if step.compiled:
             self.compiled[0] += 1
             self.compiled[1] += step.ns

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from ..clock import boottime_ns, now_ns, process_start, time_ns
+from ..errors import Problem, VoirError
 from ..files import is_own, read_json
 from ..model.facts import main_task, part
 from ..recorder import sites as k
 from ..recorder.log import Header, lives, read_header
 from .runfile import utc
+from .steps import NAME
 
 #: What a run is doing of which nothing is known.
 RUNNING = "running"
@@ -114,9 +116,28 @@ def _ended(directory: Path, facts: dict[str, Any], found: Header | None) -> dict
     if found is not None and found.epoch and found.control[k.WORD_BEAT]:
         ended = found.epoch + found.control[k.WORD_BEAT] - found.monotonic
     by = how(found) if found is not None else "killed"
+    facts = _recounted(directory, facts)
     steps = (main_task(facts) or {}).get("steps")
     if found is not None and isinstance(steps, int) and steps < found.control[k.WORD_STEPS]:
         by += f"; figures up to step {steps:,}"
     if not is_ours(directory):
         by += "; it is another user's, and left as it is"
     return {**facts, "ended": utc(min(ended, time_ns())), "ended_by": by}
+
+
+def _recounted(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts with the figures of the steps file; where that is damaged, with a problem."""
+    if not (directory / NAME).exists():
+        return facts
+    from .recount import recounted
+
+    try:
+        tasks = recounted(directory, facts)
+    except VoirError as error:
+        problem = Problem(error.slug, NAME, error.what, remedy=error.remedy).as_facts()
+        return {**facts, "problems": [*_listed(facts.get("problems")), problem]}
+    return {**facts, "tasks": tasks} if tasks else facts
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

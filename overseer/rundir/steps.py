@@ -29,13 +29,20 @@ ROW = struct.Struct("<q24sqqdd6qqii")
 #: The bytes of a task's name.
 LONGEST = 24
 #: Flags: something was compiled in the step; its parts are by the device's clock; its loading is
-#: known.
-COMPILED, DEVICE, LOADED = 1, 2, 4
+#: known; its loss is the one that ``backward`` was called on; the script gave a loss in it.
+COMPILED, DEVICE, LOADED, OF_BACKWARD, LOSS_GIVEN = 1, 2, 4, 8, 16
 #: Where the rows begin, where the header says how many there are, and how: one word of memory, so
 #: that whoever reads it sees the old number or the new one.
 BEGIN, LENGTH, DIGITS = 512, 496, 8
 #: Rows that are read at once.
 CHUNK = 4096
+#: Where each field but the task's name is in a row, and its type.
+_TYPES = {"<i8": "q", "<f8": "d", "<i4": "i"}
+_COLUMNS = {
+    name: (sum(int(size[2:]) for _, size in FIELDS[:at]), _TYPES[kind])
+    for at, (name, kind) in enumerate(FIELDS)
+    if kind in _TYPES
+}
 _MAGIC = b"\x93NUMPY\x01\x00" + struct.pack("<H", BEGIN - 10)
 _WHAT = "voir writes one row a step, in the fields that docs/run-directory.md names."
 
@@ -74,8 +81,52 @@ class Steps:
             for data in chunks(file, rows):
                 for values in ROW.iter_unpack(data):
                     row = dict(zip(names, values, strict=True))
-                    row["task"] = row["task"].rstrip(b"\0").decode("utf-8", "replace")
+                    row["task"] = _name(row["task"])
                     yield row
+
+    def stretches(self) -> Iterator[Stretch]:
+        """The same rows by column, some thousands at a time, each task's apart."""
+        with _opened(self.path) as (file, rows):
+            for data in chunks(file, rows):
+                tasks: dict[bytes, list[int]] = {}
+                for at in range(0, len(data), ROW.size):
+                    tasks.setdefault(data[at + 8 : at + 8 + LONGEST], []).append(at)
+                for task, begins in tasks.items():
+                    if len(tasks) > 1:
+                        own = b"".join([data[at : at + ROW.size] for at in begins])
+                    else:
+                        own = data
+                    yield Stretch(_name(task), own)
+
+
+class Stretch:
+    """Rows of one task, in order, by column.
+
+    Attributes:
+        task: The task's name in the file.
+        data: The rows.
+    """
+
+    def __init__(self, task: str, data: bytes) -> None:
+        self.task, self.data = task, data
+        self._columns: dict[str, list[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self.data) // ROW.size
+
+    def __getitem__(self, field: str) -> list[Any]:
+        """The values of a field other than ``task``."""
+        found = self._columns.get(field)
+        if found is None:
+            at, kind = _COLUMNS[field]
+            values = memoryview(self.data).cast(kind)
+            found = values[at // values.itemsize :: ROW.size // values.itemsize].tolist()
+            self._columns[field] = found
+        return found
+
+
+def _name(task: bytes) -> str:
+    return task.rstrip(b"\0").decode("utf-8", "replace")
 
 
 def read_steps(path: str | Path) -> Steps:

@@ -18,7 +18,9 @@ from .steps import (
     LENGTH,
     LOADED,
     LONGEST,
+    LOSS_GIVEN,
     NAME,
+    OF_BACKWARD,
     ROW,
     chunks,
     header,
@@ -62,6 +64,8 @@ class StepsFile:
         megabytes: How large the file may get.
         started: The monotonic clock when the run began, ns.
         multiplier: Items of a step are counted this many times.
+        skip: What the figures leave out at the beginning of each task, for those who compute them
+            from the rows.
 
     Attributes:
         stride: One step in so many is written.
@@ -74,8 +78,10 @@ class StepsFile:
         megabytes: float,
         started: int,
         multiplier: int = 1,
+        skip: str | float | None = None,
     ) -> None:
         self._directory, self._report, self._started = directory, report, started
+        self._skip = skip
         self._most = max(int(megabytes * MEGABYTE) - BEGIN, 2 * ROW.size) // ROW.size
         self._multiplier, self._process = multiplier, os.getpid()
         self._pending, self._due = list[bytes | bytearray](), 0
@@ -98,11 +104,11 @@ class StepsFile:
             if isinstance(step, Alike):
                 self._add_alike(step)
             elif not (number := step.number) % stride:
-                known = step.backwards and not (step.late or step.unknown_loss)
+                flags = _flags(step)
                 append(pack(
                     number, found(step.task) or self._name(step.task), step.start, step.end,
-                    step.items * multiplier, step.loss if known else step.told,
-                    *step.parts, step.pause, step.thread, _flags(step),
+                    step.items * multiplier, step.loss if flags & OF_BACKWARD else step.told,
+                    *step.parts, step.pause, step.thread, flags,
                 ))  # fmt: skip
 
     def _add_alike(self, alike: Alike) -> None:
@@ -112,18 +118,15 @@ class StepsFile:
         numbers = array("q", range(first + skipped, alike.number + 1, self.stride))
         if not numbers:
             return
-        like, nothing = alike.like, (0,) * 7
-        known = like.backwards and not like.unknown_loss
-        row = ROW.pack(
-            0, self._name(alike.task), 0, 0, NAN, NAN, *nothing, alike.thread, _flags(alike)
-        )
+        flags, nothing = _flags(alike), (0,) * 7
+        row = ROW.pack(0, self._name(alike.task), 0, 0, NAN, NAN, *nothing, alike.thread, flags)
         data = bytearray(row * len(numbers))
         rows, found = memoryview(data).cast("q"), alike.rows.cast("q")[skipped * WORDS :]
         every = WORDS * self.stride
         rows[::_ROW_WORDS] = memoryview(numbers)
         for to, of in _COPIED.items():
             rows[to::_ROW_WORDS] = found[of::every]
-        rows[_LOSS::_ROW_WORDS] = found[LOSS if known else TOLD :: every]
+        rows[_LOSS::_ROW_WORDS] = found[LOSS if flags & OF_BACKWARD else TOLD :: every]
         rows[_ITEMS::_ROW_WORDS] = found[ITEMS::every]
         if self._multiplier != 1:
             items = memoryview(data).cast("d")
@@ -224,7 +227,9 @@ class StepsFile:
         rows, stride = self._written
         if not rows:
             return None
-        made = {"path": NAME, "rows": rows, "stride": stride, "start": self._started}
+        made: dict[str, Any] = {"path": NAME, "rows": rows, "stride": stride, "start": self._started}
+        if self._skip is not None:
+            made["skip"] = self._skip
         return {**made, "names": self._shortened.copy()} if self._shortened else made
 
 
@@ -232,6 +237,10 @@ def _flags(step: Step) -> int:
     flags = LOADED if step.loaded else 0
     if step.timed:
         flags |= DEVICE
+    if step.backwards and not (step.late or step.unknown_loss):
+        flags |= OF_BACKWARD
+    if step.told == step.told:
+        flags |= LOSS_GIVEN
     return flags | COMPILED if step.compiled else flags
 
 

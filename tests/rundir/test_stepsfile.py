@@ -21,7 +21,15 @@ from overseer.model.steps import Late, Segment, Step
 from overseer.model.tasks import PATIENCE_NS, Task
 from overseer.rundir import stepsfile
 from overseer.rundir.metrics import NO_DESCRIPTORS
-from overseer.rundir.steps import COMPILED, DEVICE, LOADED, ROW, read_steps
+from overseer.rundir.steps import (
+    COMPILED,
+    DEVICE,
+    LOADED,
+    LOSS_GIVEN,
+    OF_BACKWARD,
+    ROW,
+    read_steps,
+)
 from overseer.rundir.stepsfile import INTERVAL_NS, SHORTENED, StepsFile
 from tests.model.test_alike import BETWEEN, TURNS, varied, written
 from tests.running import VOIR, Place, Ran, faults
@@ -72,9 +80,9 @@ def test_a_row_has_all_of_a_step_and_the_file_begins_with_the_first(to: Written)
     to.add(step(1, compiled=5, waited=True), step(2, "eval", items=NAN, timed=True))
     assert to.rows.tolist() == [
         (1, b"train", 10000, 16000, 8.0, 0.5, 1000, 1001, 1002, 1003, 1004, 1005, 7, 1,
-         COMPILED | LOADED),
+         COMPILED | LOADED | OF_BACKWARD),
         (2, b"eval", 20000, 26000, pytest.approx(NAN, nan_ok=True), 0.5, 1000, 1001, 1002, 1003,
-         1004, 1005, 7, 1, DEVICE),
+         1004, 1005, 7, 1, DEVICE | OF_BACKWARD),
     ]  # fmt: skip
     assert to.file.section() == {"path": "steps.npy", "rows": 2, "stride": 1, "start": 5}
     assert os.listdir(to.path.parent) == ["steps.npy"]
@@ -87,6 +95,8 @@ def test_a_loss_is_what_backward_was_called_on_or_else_what_was_given(to: Writte
         step(5, unknown_loss=True, told=2.0), step(6, loss=NAN), step(7, loss=math.inf),
     )  # fmt: skip
     assert repr(to.rows["loss"].tolist()) == repr([0.5, NAN, 0.25, NAN, 2.0, NAN, math.inf])
+    assert [*map(bool, to.rows["flags"] & OF_BACKWARD)] == [*map(bool, (1, 0, 0, 0, 0, 1, 1))]
+    assert [*map(bool, to.rows["flags"] & LOSS_GIVEN)] == [*map(bool, (0, 0, 1, 0, 1, 0, 0))]
 
 
 @pytest.mark.parametrize("turn", TURNS)
