@@ -192,13 +192,13 @@ class Measuring:
             Marks(self._untimed),
             draining,
             Summary(fold, skipped, self.multiplier),
-            self._steps_file(),
+            self._steps_file(skip),
             RateWindows(self.requests, self.multiplier, fold, give, log),
             self._sinks,
             Publishing(fold, self._bus, deliver),
         )
 
-    def _steps_file(self) -> StepsFile | None:
+    def _steps_file(self, skip: str | float | None) -> StepsFile | None:
         """Writes the steps of a run that has a record."""
         context, recording = self._context, self._recording()
         megabytes = context.options.steps_max_mb
@@ -212,6 +212,7 @@ class Measuring:
             megabytes,
             recording.started,
             self.multiplier,
+            skip,
         )
         context.live["steps"] = file.section
         return file

@@ -219,7 +219,7 @@ class Task:
         self._add(step)
 
     def run_on_device(self, thread: int, end: int, ns: int) -> None:
-        """Move the end to that of a step's ``ns`` on a device, which the script may run ahead of."""
+        """Move the end to that of a step on a device, which the script may run ahead of."""
         done = max(end, self._done.get(thread, 0) + ns)
         self._done[thread] = done
         self.end = max(self.end, done)

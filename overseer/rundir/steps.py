@@ -119,7 +119,7 @@ class Stretch:
         found = self._columns.get(field)
         if found is None:
             at, kind = _COLUMNS[field]
-            values = memoryview(self.data).cast(kind)
+            values: Any = memoryview(self.data).cast(kind)  # type: ignore[call-overload]
             found = values[at // values.itemsize :: ROW.size // values.itemsize].tolist()
             self._columns[field] = found
         return found

@@ -227,7 +227,8 @@ class StepsFile:
         rows, stride = self._written
         if not rows:
             return None
-        made: dict[str, Any] = {"path": NAME, "rows": rows, "stride": stride, "start": self._started}
+        made: dict[str, Any] = {"path": NAME, "rows": rows, "stride": stride}
+        made["start"] = self._started
         if self._skip is not None:
             made["skip"] = self._skip
         return {**made, "names": self._shortened.copy()} if self._shortened else made

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 
-from overseer.errors import VoirError
 from overseer.model.fold import Fold
 from overseer.model.spans import parse_span
 from overseer.model.steps import Step
 from overseer.model.summary import Summary
-from overseer.rundir import recount
 from overseer.rundir.killed import as_it_is
 from overseer.rundir.reading import read_run
 from overseer.rundir.recount import RECOUNTED, recounted
-from overseer.rundir.steps import BEGIN, LOADED, LOSS_GIVEN, OF_BACKWARD, ROW, header, read_steps
+from overseer.rundir.steps import LOADED, LOSS_GIVEN, OF_BACKWARD, ROW, header, read_steps
 from overseer.rundir.stepsfile import StepsFile
 from tests.model.test_alike import BETWEEN, TURNS, varied, written
 from tests.rundir.test_steps import FOREIGN
@@ -189,7 +187,7 @@ def test_another_file_is_said_in_a_sentence(tmp_path: Path, name: str) -> None:
     (tmp_path / "steps.npy").write_bytes(FOREIGN[name])
     facts = killed(tmp_path, tasks={"train": {"steps": 7}}, problems=[1])
     assert facts["tasks"] == {"train": {"steps": 7}}
-    assert [1, "steps-damaged"] == [facts["problems"][0], facts["problems"][1]["slug"]]
+    assert [facts["problems"][0], facts["problems"][1]["slug"]] == [1, "steps-damaged"]
 
 
 def test_any_clock_and_any_byte_is_read(tmp_path: Path) -> None:
