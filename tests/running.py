@@ -17,9 +17,13 @@ from tests.forking import PATIENCE, server
 
 PYTHON = [sys.executable]
 VOIR = [sys.executable, "-m", "voir"]
-#: What takes PyTorch a second to import: itself, and what its first optimizer imports.
-TORCH = ["torch", "sympy"]
-#: What every record that a test reads is held to.
+#: PyTorch, and most of what its first optimizer imports: ``torch._dynamo`` itself would be too
+#: early for hooks.
+TORCH = [
+    "torch", "sympy", "torch.distributed.fsdp", "torch.onnx", "torch._numpy", "numpy.random",
+    "torch._functorch._aot_autograd.schemas",
+]  # fmt: skip
+#: The schema of every ``run.json`` that a test reads.
 SCHEMA = Path(__file__).parents[1] / "docs/run.schema.json"
 
 
