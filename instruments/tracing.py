@@ -156,10 +156,10 @@ class Session:
 
     def _uncompiled(self, dynamo: Any) -> None:
         """Keep the functions that run between graphs from being compiled."""
-        from overseer.probes.dynamo import leave_alone
+        from overseer.probes.dynamo import never_compile
 
         for function in (Session._called, ModuleNames.add, Parts.open):
-            leave_alone(function)
+            never_compile(function)
 
     def _folded(self, data: bytes) -> None:
         """Pass events on that have just been folded; under the fold's lock."""

@@ -126,11 +126,11 @@ def graphs(places: Places, dynamo: Any) -> None:
         places: Where callables are placed.
         dynamo: ``torch._dynamo``.
     """
-    from overseer.probes.dynamo import prepare, record_behind
+    from overseer.probes.dynamo import prepare, record_after_graph
 
     prepare(dynamo)
     for site in places.halves:
-        record_behind(site)
+        record_after_graph(site)
 
 
 def _remove(callbacks: list[Any], ours: object) -> None:

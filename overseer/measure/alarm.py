@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..model.fold import Fold
 
 #: Kinds of events that may complete a step.
-STEP_KINDS = tuple(kind.number for kind in k.KINDS.values() if kind.tells)
+STEP_KINDS = tuple(kind.number for kind in k.KINDS.values() if kind.completes)
 
 
 class Alarm:

@@ -17,7 +17,7 @@ from types import BuiltinFunctionType, FunctionType
 
 from ..imports import on_import
 from .names import put
-from .probe import PlacedProbe, alone
+from .probe import PlacedProbe, single_listener
 from .selector import ALSO, LOOP_MARKERS, PAIR_END
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def watch() -> Watch:
     return on_import("torch._dynamo", prepare)
 
 
-def know(placed: PlacedProbe) -> None:
+def register_sites(placed: PlacedProbe) -> None:
     """Register a probe's sites with Dynamo, now or when it is imported."""
     captures = placed.parsed.captures
     paired = any(capture.role == PAIR_END for capture in captures)
@@ -82,14 +82,14 @@ def prepare(dynamo: Any) -> None:
             lambda value: _is_ours(value) or logs(value)
         )
     put("compiling", sys.modules["torch"].compiler.is_dynamo_compiling)
-    for method in (PlacedProbe.hand, PlacedProbe.replaced, alone(print, bool)):
-        leave_alone(method)
+    for method in (PlacedProbe.hand, PlacedProbe.replaced, single_listener(print, bool)):
+        never_compile(method)
     _prepared.set()
     for function in (*_known, *_entrances, *_halves):
         _register(function)
 
 
-def record_behind(site: Any) -> None:
+def record_after_graph(site: Any) -> None:
     """Register a span's two halves with Dynamo; they are recorded after the graph."""
     for half in (site.enter, site.leave):
         _halves.add(half)
@@ -105,10 +105,10 @@ def _is_ours(value: object) -> bool:
 
 def _register(function: Any) -> None:
     if hasattr(function, "__code__"):
-        leave_alone(function)
+        never_compile(function)
 
 
-def leave_alone(function: Any) -> None:
+def never_compile(function: Any) -> None:
     """Make Dynamo skip ``function`` and everything it calls."""
     with suppress(ImportError, AttributeError):  # Older versions of torch try to compile them.
         types, skip = import_module("torch._dynamo.types"), "torch._C._dynamo.eval_frame"

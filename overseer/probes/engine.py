@@ -89,7 +89,7 @@ class Engine:
             self._probes.append(placed)
             if self._dynamo is None:
                 self._dynamo = dynamo.watch()
-            dynamo.know(placed)
+            dynamo.register_sites(placed)
             for name in parsed.modules:
                 self._await(self._module(name))
             self._attach(placed)

@@ -71,7 +71,7 @@ class Listening:
         self._placed.remove(self)
 
 
-def alone(fn: Listener, failed: Callable[[BaseException], bool]) -> Listener:
+def single_listener(fn: Listener, failed: Callable[[BaseException], bool]) -> Listener:
     """Fast path of :meth:`PlacedProbe.hand` for a single listener, which most probes have."""
 
     def hand(event: Event) -> None:
@@ -215,7 +215,7 @@ class PlacedProbe:
                 hand = -1
             bus: Listener | None = self.hand if self._listeners else None
             if len(self._listeners) == 1:
-                bus = alone(self._listeners[0].fn, self.hand_failed)
+                bus = single_listener(self._listeners[0].fn, self.sole_listener_failed)
             for site in self.sites:
                 site.bus = bus
                 site.hand = hand
@@ -229,7 +229,7 @@ class PlacedProbe:
             site.silent = 1
             site.bus = site.intercept = None
 
-    def hand_failed(self, error: BaseException) -> bool:
+    def sole_listener_failed(self, error: BaseException) -> bool:
         """Remove the only listener, which raised; True, and keep it, for a requested stop."""
         if announce_requested(error):
             return True

@@ -87,28 +87,28 @@ class Kind:
         doing: Activity of a run killed while such a span was open.
         opening: The kind that records its beginning; 0 for none.
         begins: The first step may begin with it.
-        tells: Such an event may complete a step (for an optimizer nested in one, at the outer
+        completes: Such an event may complete a step (for an optimizer nested in one, at the outer
             event's end); ``--stop`` waits for these.
         given: Recorded only for the script or a voirfile, never by a hook.
         timed: Its boundaries are marked on the device.
     """
 
     __slots__ = (
-        "begins", "channel", "doing", "given", "label", "name", "nests", "number", "opening",
-        "part", "ring", "row", "tells", "timed",
+        "begins", "channel", "completes", "doing", "given", "label", "name", "nests", "number",
+        "opening", "part", "ring", "row", "timed",
     )  # fmt: skip
 
     def __init__(
         self, number: int, name: str, ring: int = STRUCTURE, *, part: str = "other", row: str = "",
         label: str = "", channel: str = "", doing: str = "", opening: int = 0, begins: bool = False,
-        tells: bool = False, given: bool = False, timed: bool = False,
+        completes: bool = False, given: bool = False, timed: bool = False,
     ) -> None:  # fmt: skip
         self.number, self.name, self.ring, self.part = number, name, ring, part
         self.nests = number <= LAST_NESTING
         self.row, self.label = row, label or name
         self.channel = channel or ("passes" if row else "")
         self.doing, self.opening, self.begins = doing, opening, begins
-        self.tells, self.given, self.timed = tells, given, timed
+        self.completes, self.given, self.timed = completes, given, timed
 
 
 #: The one table of kinds, by number.
@@ -120,19 +120,19 @@ KINDS = {kind.number: kind for kind in (
     Kind(FORWARD, "forward", part="forward", row="passes", doing="forward",
          begins=True, timed=True),
     Kind(BACKWARD, "backward", part="backward", row="passes", doing="backward",
-         begins=True, tells=True, timed=True),
+         begins=True, completes=True, timed=True),
     Kind(OPTIMIZER, "optimizer", part="optimizer", row="optimizer", doing="the optimizer",
-         begins=True, tells=True, timed=True),
+         begins=True, completes=True, timed=True),
     Kind(SCALE, "scale", part="backward", row="passes"),
     Kind(SCALER, "scaler", part="optimizer", row="optimizer", doing="the optimizer",
-         tells=True, timed=True),
+         completes=True, timed=True),
     Kind(ZERO_GRAD, "zero_grad"),
     Kind(MADE, "made"),
     Kind(SAVE, "save", row="checkpoints", label="checkpoint", channel="checkpoints",
          doing="a checkpoint", timed=True),
-    Kind(STEP, "step", begins=True, tells=True, given=True, timed=True),
+    Kind(STEP, "step", begins=True, completes=True, given=True, timed=True),
     Kind(PAIR, "pair", doing="a step", opening=PAIR_BEGINS,
-         begins=True, tells=True, given=True, timed=True),
+         begins=True, completes=True, given=True, timed=True),
     Kind(PAUSE, "pause", row="pauses", doing="a pause", opening=PAUSE_BEGINS,
          given=True, timed=True),
     Kind(LOOP, "loop", begins=True, timed=True),
