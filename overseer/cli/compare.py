@@ -17,7 +17,7 @@ from ..rundir.differences import Difference, differences
 from ..rundir.reading import Run
 from ..views.comparison import render
 from .commands import CommandParser, Terminal, within
-from .runs import facts_of, finished_run, labelled, run_directory
+from .runs import facts_of, finished_run, labelled, run_directory, warn
 
 _ABOUT = """\
 Compare run B with run A: rates, shares, times, losses, memory, and what was different about the
@@ -55,7 +55,7 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
     options = parser().parse_args(argv)
     sides = [_runs(options.before), _runs(options.after)]
     single = len(sides[0]) == len(sides[1]) == 1  # Its interval is over single steps.
-    facts = [[with_courses(run) if single else run.facts for run in side] for side in sides]
+    facts = [[with_courses(run, warn) if single else run.facts for run in side] for side in sides]
     threshold = None if options.threshold is None else options.threshold / 100
     found = compare_facts(facts[0], facts[1], threshold)
     unlike = differences(facts[0], facts[1])

@@ -157,6 +157,11 @@ def finished_run(path: Path, progress: Callable[[float], object] = lambda share:
     return run
 
 
+def warn(error: VoirError) -> None:
+    """Report on stderr that a file of a run is damaged; the command goes on without it."""
+    sys.stderr.write(f"voir: {clean(error.what)}; the command goes on without it [{error.slug}]\n")
+
+
 def labelled(named: str) -> list[Path]:
     """The newest run of that name, else all runs with that tag, the newest first.
 

@@ -16,7 +16,7 @@ from ..rundir.reading import Run
 from ..rundir.tables import TRACED, open_database
 from ..views.text import Layout, cut, row, table
 from .commands import CommandParser, Terminal
-from .runs import RUN_HELP, finished_run, run_directory
+from .runs import RUN_HELP, finished_run, run_directory, warn
 
 _ABOUT = """\
 Ask a run: its run.json, its events, its trace are tables. Without a query it says which, and what
@@ -76,7 +76,7 @@ def _written(directory: Path, to: Path) -> str:
     run = finished_run(directory)
     try:
         with whole(to) as file:
-            open_database(run, file.name).close()
+            open_database(run, file.name, report=warn).close()
     except (OSError, sqlite3.Error) as error:
         what = f"{to} cannot be written: {getattr(error, 'strerror', None) or error}"
         raise VoirError("sql-unwritable", what, "Name another file: --to FILE.") from None
@@ -86,7 +86,7 @@ def _written(directory: Path, to: Path) -> str:
 def _overview(run: Run, width: int) -> str:
     """Each table: how many rows, and its columns."""
     rows = []
-    with closing(open_database(run)) as database:
+    with closing(open_database(run, report=warn)) as database:
         for (name,) in database.execute("select name from sqlite_master").fetchall():
             found = database.execute(f"select * from {name} limit 0").description
             (count,) = database.execute(f"select count(*) from {name}").fetchone()
@@ -96,7 +96,7 @@ def _overview(run: Run, width: int) -> str:
 
 def _answered(run: Run, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The columns and the rows of the answer."""
-    with closing(open_database(run, query=query)) as database:
+    with closing(open_database(run, query=query, report=warn)) as database:
         database.execute("pragma query_only = 1")
         database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # Nor is a file made.
         try:

@@ -57,7 +57,7 @@ def recounted(directory: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
     skip, names = about.get("skip"), part(about, "names")
     found = _Recount(read_steps(file), None if skip is None else str(skip))
     for short, task in found.tasks().items():
-        name = names.get(short, short)
+        name = str(names.get(short, short))
         known = part(tasks, name)
         steps, before = number(task, "steps") or 0, number(known, "steps") or 0
         if "steps_at_least" in known or steps <= before:

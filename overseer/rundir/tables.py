@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,7 +44,10 @@ Rows = Iterable[tuple[Any, ...]]
 
 
 def open_database(
-    run: Run | str | Path, to: str | Path = ":memory:", query: str | None = None
+    run: Run | str | Path,
+    to: str | Path = ":memory:",
+    query: str | None = None,
+    report: Callable[[VoirError], object] | None = None,
 ) -> sqlite3.Connection:
     """Make a database with a run's tables; for a job, with the rows of all ranks.
 
@@ -52,9 +55,11 @@ def open_database(
         run: The run, or its directory.
         to: A new file; by default in memory.
         query: The query: tables that it does not name stay empty.
+        report: Receives the error if ``steps.npy`` is damaged, and the table ``steps`` is the
+            trace's, or empty; None: it is raised.
 
     Raises:
-        VoirError: There is no run, or its ``run.json`` is damaged.
+        VoirError: There is no run, or its ``run.json`` or ``steps.npy`` is damaged.
         sqlite3.Error: The file cannot be written.
     """
     found = run if isinstance(run, Run) else read_run(run)
@@ -84,7 +89,13 @@ def open_database(
         if not file.exists():
             traced = ("steps", *TRACED)
         elif _named(query, "steps"):
-            tables["steps"] = _recorded(one, read_steps(file))
+            try:
+                tables["steps"] = _recorded(one, read_steps(file))
+            except VoirError as error:
+                if report is None:
+                    raise
+                report(error)
+                traced = ("steps", *TRACED)
         if one.rank in traces and _named(query, *traced):
             tables = _traced(one, open_trace(traces[one.rank])) | tables
         for name, rows in tables.items():
@@ -190,7 +201,7 @@ def _recorded(run: Run, steps: Iterable[Mapping[str, Any]]) -> Rows:
         parts = {name: row[name] / 1e9 for name in PARTS}
         seconds = sum(parts.values())
         yield (
-            names.get(row["task"], row["task"]), row["step"],
+            str(names.get(row["task"], row["task"])), row["step"],
             (row["start"] - start) / 1e9 if isinstance(start, int) else None, seconds,
             parts["loading"] if known else None, seconds - parts["loading"] if known else None,
             _value(row["items"]), _value(row["loss"]), *list(parts.values())[1:],

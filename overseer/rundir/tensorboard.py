@@ -115,7 +115,7 @@ def _of_rows(run: Run, steps: Steps, names: Mapping[str, str], given: set[str]) 
     start = as_number(part(run.facts, "steps").get("start")) or 0.0
     every = len(steps) // MAX_POINTS + 1
     for row in islice(steps, 0, None, every):
-        task = names.get(row["task"], row["task"])
+        task = str(names.get(row["task"], row["task"]))
         seconds = sum(row[name] for name in PARTS) / 1e9
         values = {"loss": row["loss"], "batch_size": row["items"], "step_seconds": seconds}
         if seconds > 0:
@@ -136,7 +136,7 @@ def _steps(run: Run) -> Steps | None:
 
 def _tasks(facts: Mapping[str, Any]) -> dict[str, str]:
     """The tasks of a run by their names in ``steps.npy``."""
-    shortened = {full: short for short, full in part(facts, "steps", "names").items()}
+    shortened = {str(full): short for short, full in part(facts, "steps", "names").items()}
     return {shortened.get(task, task): task for task in part(facts, "tasks")}
 
 

@@ -6,20 +6,26 @@ import json
 import os
 import random
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from overseer.errors import VoirError
 from overseer.model.fold import Fold
 from overseer.model.spans import parse_span
 from overseer.model.steps import Step
 from overseer.model.summary import Summary
+from overseer.rundir.courses import with_courses
 from overseer.rundir.killed import as_it_is
 from overseer.rundir.reading import read_run
 from overseer.rundir.recount import RECOUNTED, recounted
 from overseer.rundir.steps import LOADED, LOSS_GIVEN, OF_BACKWARD, ROW, header, read_steps
 from overseer.rundir.stepsfile import StepsFile
+from overseer.rundir.tables import open_database
+from overseer.rundir.tensorboard import event_file, scalars
+from tests.cli.said import said
 from tests.model.test_alike import BETWEEN, TURNS, varied, written
 from tests.rundir.test_steps import FOREIGN
 from tests.running import Place
@@ -94,7 +100,7 @@ def killed(directory: Path, **more: Any) -> dict[str, Any]:
     facts = {"pid": 4_194_305, "started": "2026-01-01T00:00:00Z", "provenance": host, **more}
     (directory / "run.json").write_text(json.dumps(facts))
     read = read_run(directory)
-    assert (read.facts, read.unfinished) == (as_it_is(directory, facts), True)
+    assert (read.facts, read.unfinished) == (as_it_is(directory, facts), "ended" not in facts)
     return read.facts
 
 
@@ -204,6 +210,53 @@ def test_any_clock_and_any_byte_is_read(tmp_path: Path) -> None:
         (tmp_path / "steps.npy").write_bytes(header(199) + data[: chance.randrange(len(data))])
         facts = killed(tmp_path, tasks={"train": {"steps": 1}}, steps={"skip": chance.choice("3x")})
         assert facts["tasks"]["train"]["steps"] >= 1
+
+
+def readers(directory: Path, report: Any) -> None:
+    """Read a run's steps in every other way."""
+    run = read_run(directory)
+    with_courses(run, report)
+    assert all(len(each) > 20 for each in event_file(0.0, scalars(run)))
+    with closing(open_database(run, report=report)) as database:
+        database.execute("select count(*), max(seconds) from steps").fetchall()
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_other_readers_go_on_without_a_file_that_is_none_of_voirs(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "steps.npy").write_bytes(FOREIGN[name])
+    killed(tmp_path, tasks={"train": {"steps": 7}})
+    errors: list[VoirError] = []
+    readers(tmp_path, errors.append)
+    assert [error.slug for error in errors] == ["steps-damaged"] * 2
+
+
+def test_other_readers_take_any_rows(tmp_path: Path) -> None:
+    chance = random.Random(5)
+    whole, odd = b"".join(map(row, range(1, 60))), {"train": {"steps": 1}, "a": 3, "b": [1]}
+    for n in range(60):
+        data = bytearray(chance.randbytes(len(whole)) if n % 3 == 0 else whole)
+        data[chance.randrange(len(data))] = chance.randrange(256)
+        (tmp_path / "steps.npy").write_bytes(header(59) + data[: chance.randrange(len(data))])
+        about = {"names": {"train": chance.choice([[1], "a", "train"])}, "start": "x"}
+        killed(tmp_path, tasks=odd, steps=about)
+        readers(tmp_path, pytest.fail)
+
+
+@pytest.mark.parametrize(
+    "argv", [("sql", "run", "select count(*) from steps"), ("compare", "run", "run")]
+)
+def test_commands_say_that_the_file_is_damaged_and_go_on(
+    tmp_path: Path, argv: tuple[str, ...], monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run").mkdir()
+    Path("run/steps.npy").write_text("?")
+    killed(Path("run"), ended="2026-01-01T00:00:09Z", tasks={"train": {"steps": 7}})
+    assert said(*argv).strip()
+    errors = capsys.readouterr().err
+    assert "voir: run/steps.npy holds no steps of voir's: it is no file of NumPy's; the" in errors
 
 
 def test_memory_is_bounded_however_many_rows_there_are(tmp_path: Path) -> None:
