@@ -1,4 +1,4 @@
-"""Selects the recorder, the C extension or the fallback; and the span that records nothing."""
+"""Selects the recorder: the C extension or the fallback. Defines a span that records nothing."""
 
 from __future__ import annotations
 
