@@ -7,7 +7,7 @@ from array import array
 from ..errors import VoirError
 from ..model.facts import number, part
 from ..recorder.sites import PARTS
-from .steps import NAME, read_steps
+from .steps import STEPS_FILE, read_steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ def with_courses(
         run: The run.
         report: Receives the error if the file is damaged.
     """
-    if not (run.path / NAME).exists():
+    if not (run.path / STEPS_FILE).exists():
         return run.facts
     tasks = {task: facts for task, facts in part(run.facts, "tasks").items() if part(facts)}
     times = {task: array("d") for task in tasks}
     first = {task: number(facts, "rate.skipped") or 0 for task, facts in tasks.items()}
     names = part(run.facts, "steps", "names")
     try:
-        for row in read_steps(run.path / NAME):
+        for row in read_steps(run.path / STEPS_FILE):
             task = str(names.get(row["task"], row["task"]))
             if task in times and row["step"] > first[task]:
                 times[task].append(sum(row[name] for name in PARTS))

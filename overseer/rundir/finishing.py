@@ -1,4 +1,4 @@
-"""Finishes the record of a run that was killed: the one place where an old run is written to."""
+"""Finishes the record of a killed run. Nothing else writes to an old run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def finish_run(run: Run, progress: Callable[[float], object] = lambda share: None) -> str:
     """Write the end of a run that was killed into ``run.json``, and make its trace of its log.
 
-    A directory of another user, or without write permission, is left as it is.
+    Directories of other users, or without write permission, are left alone.
 
     Args:
-        run: The run; of a job, all its ranks.
-        progress: Told which share of a trace is done.
+        run: The run; of a job, all ranks are finished.
+        progress: Receives the share of a trace that is done.
 
     Returns:
-        What was done, in a line; empty: nothing.
+        What was done, in one line; empty if nothing.
     """
     done = [one for one in run.ranks or (run,) if one.unfinished and _finish(one, progress)]
     if not done:
@@ -39,10 +39,10 @@ def finish_run(run: Run, progress: Callable[[float], object] = lambda share: Non
 
 
 def _finish(run: Run, progress: Callable[[float], object]) -> bool:
-    """Finish one process's record; whether that was possible."""
+    """Finish one process's record; returns whether that was possible."""
     if not _writable(run) or not write_run(run.path / "run.json", run.facts, lambda problem: None):
         return False
-    with suppress(Exception):  # A trace that cannot be made can be asked for later.
+    with suppress(Exception):  # The trace can still be made later.
         finish(run.path, progress)
     for each in header_paths(os.fspath(run.path)):
         with suppress(OSError):
@@ -51,7 +51,7 @@ def _finish(run: Run, progress: Callable[[float], object]) -> bool:
 
 
 def _writable(run: Run) -> bool:
-    """Whether a run's directory is one's own and may be written to; root may write anywhere."""
+    """Whether the run's directory is the user's own and writable, also for root."""
     with suppress(OSError):
         allowed = os.stat(run.path).st_mode & S_IWUSR and os.access(run.path, os.W_OK)
         return bool(allowed) and is_ours(run.path)

@@ -1,8 +1,8 @@
-"""Runs without an end: what a live one is doing, and how a killed one ended.
+"""Runs without an end: the state of a live one, and the end of a killed one.
 
-A process that dies by SIGKILL, a segmentation fault or ``os._exit`` says nothing. Its header is
-still there: what the main thread was in, how many steps there were, when the last one ended, and
-when voir last was alive. Nothing is written here: that is what ``finishing`` does.
+SIGKILL, a segmentation fault or ``os._exit`` leave no end in the record. The header remains: what
+the main thread was doing, the number of steps, when the last one ended, and when voir last ran.
+This module only reads; ``finishing`` writes.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from ..model.facts import main_task, part
 from ..recorder import sites as k
 from ..recorder.log import Header, lives, read_header
 from .runfile import utc
-from .steps import NAME
+from .steps import STEPS_FILE
 
-#: What a run is doing of which nothing is known.
+#: The state of a run about which nothing else is known.
 RUNNING = "running"
-#: So many ns after a step nobody can say what lay between: voir itself looks ten times a second.
+#: Up to so many ns, a kill is right after a step: voir samples ten times a second.
 SOON = 50_000_000
 
 
 def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a run, completed where its record has no end.
+    """The facts of a run, completed if its record has no end.
 
-    If the process was killed, ``ended`` and ``ended_by`` say so. If it lives, ``now`` says what it
-    is doing. On another machine than the run's nobody knows, and the facts are as they were.
+    For a killed process, ``ended`` and ``ended_by`` are added, and figures are computed from
+    ``steps.npy``. For a live one, ``now`` is its state. On another machine than the run's the facts
+    stay as they are.
 
     Args:
-        directory: Of the run.
-        facts: What its ``run.json`` says.
+        directory: The run's directory.
+        facts: The content of its ``run.json``.
     """
     if "ended" in facts or part(facts, "provenance").get("hostname") != os.uname().nodename:
         return facts
@@ -55,7 +56,7 @@ def finished(directory: str) -> bool:
 
 
 def now_doing(found: Header) -> str:
-    """What a run is doing: ``in loading for 12 s``, or how long ago its last step was."""
+    """The state of a live run: ``in loading for 12 s``, or the time since its last step."""
     doing, since = _open(found)
     if doing:
         return f"in {doing} for {_seconds(now_ns() - since)}"
@@ -63,7 +64,7 @@ def now_doing(found: Header) -> str:
 
 
 def how(found: Header) -> str:
-    """How a run ended that was killed: ``killed in loading, 0.4 s after step 3,201``."""
+    """The end of a killed run: ``killed in loading, 0.4 s after step 3,201``."""
     doing, _ = _open(found)
     after = _after(found, found.control[k.WORD_BEAT])
     killed = f"killed in {doing}" if doing else "killed"
@@ -71,7 +72,7 @@ def how(found: Header) -> str:
 
 
 def _open(found: Header) -> tuple[str, int]:
-    """What the main thread is in, and since when; empty if nothing that is known."""
+    """The main thread's open span, and its start; empty if unknown."""
     main = next((each for each in found.threads if each.native == found.pid), None)
     return (k.KINDS[main.kind].doing, main.since) if main and main.kind in k.KINDS else ("", 0)
 
@@ -89,12 +90,12 @@ def _seconds(ns: int) -> str:
 
 
 def is_ours(directory: Path) -> bool:
-    """Whether a run is of whoever runs voir; another user's is never finished."""
+    """Whether a run belongs to the current user; others' runs are never finished."""
     return is_own(directory) and is_own(directory / "run.json")
 
 
 def _goes_on(facts: dict[str, Any]) -> bool:
-    """Whether a run whose header has gone still has its process: the pid may be another's now."""
+    """Whether the process of a run without a header still exists: its pid may be reused."""
     pid, started = facts.get("pid"), facts.get("started")
     if not isinstance(pid, int) or not isinstance(started, str):
         return True
@@ -126,15 +127,15 @@ def _ended(directory: Path, facts: dict[str, Any], found: Header | None) -> dict
 
 
 def _recounted(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts with the figures of the steps file; where that is damaged, with a problem."""
-    if not (directory / NAME).exists():
+    """The facts with the figures of the steps file, or with a problem if that is damaged."""
+    if not (directory / STEPS_FILE).exists():
         return facts
     from .recount import recounted
 
     try:
         tasks = recounted(directory, facts)
     except VoirError as error:
-        problem = Problem(error.slug, NAME, error.what, remedy=error.remedy).as_facts()
+        problem = Problem(error.slug, STEPS_FILE, error.what, remedy=error.remedy).as_facts()
         return {**facts, "problems": [*_listed(facts.get("problems")), problem]}
     return {**facts, "tasks": tasks} if tasks else facts
 

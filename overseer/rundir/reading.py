@@ -1,4 +1,4 @@
-"""A run read back, whatever state its process left it in. Nothing here writes."""
+"""Reads a run, in whatever state its process left it. Nothing here writes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .killed import as_it_is
 from .runfile import SCHEMA
 
 _WHICH = "Name a run as `voir runs` lists it: its directory, its --name or --tag, or -2."
-#: Bytes of a line of ``metrics.jsonl``.
-LONGEST = 1 << 26
+#: Maximum bytes of a line of ``metrics.jsonl``.
+MAX_LINE_BYTES = 1 << 26
 
 
 @dataclass
 class Metrics:
-    """The events of a ``metrics.jsonl``, read anew each time they are iterated over.
+    """The events of a ``metrics.jsonl``; each iteration reads the file again.
 
-    A ``VoirError`` (``run-unreadable``) is raised then if it cannot be read.
+    Iterating raises a ``VoirError`` (``run-unreadable``) if it cannot be read.
 
     Attributes:
         path: The file, which need not exist.
-        torn: Lines that were no JSON object, after the last iteration; a process that is killed
-            leaves at most one, the last.
+        torn: Lines that were no JSON objects in the last iteration; a killed process leaves at
+            most one, the last.
     """
 
     path: Path
@@ -43,18 +43,18 @@ class Metrics:
         except OSError as error:
             raise _unreadable(self.path, error) from None
         with file:
-            while line := file.readline(LONGEST):
+            while line := file.readline(MAX_LINE_BYTES):
                 event = _event(line)
                 if event is None:
                     self.torn += 1
-                    if len(line) == LONGEST:  # No line of voir's, nor are those behind it.
+                    if len(line) == MAX_LINE_BYTES:  # Not written by voir, nor is the rest.
                         return
                 else:
                     yield event
 
     @property
     def cut_off(self) -> bool:
-        """Whether the file ends within a line: it is being written, or its process was killed."""
+        """Whether the last line is incomplete: it is being written, or its process was killed."""
         try:
             with reading(self.path) as file:
                 if not file.seek(0, os.SEEK_END):
@@ -66,7 +66,7 @@ class Metrics:
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
-    if not line.endswith(b"\n"):  # Being written, or never finished.
+    if not line.endswith(b"\n"):  # Incomplete.
         return None
     try:
         event = parsed(line)
@@ -77,16 +77,16 @@ def _event(line: bytes) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: what ``run.json`` says, the events, and the ranks of a job.
+    """One run: ``run.json``, the events, and the ranks of a job.
 
     Attributes:
         path: The run's directory.
-        facts: ``run.json``; of a job, that of its first rank. Empty when the process was killed
-            before it wrote any. Of a run that goes on, ``now`` says what it is doing; of one that
-            was killed, ``ended_by`` says how.
+        facts: ``run.json``; of a job, that of its first rank. Empty if the process was killed
+            before writing it. ``now`` is the state of a live run, ``ended_by`` the end of a killed
+            one.
         metrics: The events; of a job, those of its first rank.
         ranks: The job's ranks in order; empty for a run in one process.
-        unfinished: Whether its process was killed and ``run.json`` does not say so yet.
+        unfinished: Whether its process was killed and ``run.json`` does not have its end yet.
     """
 
     path: Path
@@ -97,16 +97,16 @@ class Run:
 
     @property
     def began(self) -> float | None:
-        """When the run began, in seconds since the epoch; None if that is not known."""
+        """The start of the run, in seconds since the epoch; None if unknown."""
         try:
             return datetime.fromisoformat(str(self.facts.get("started"))).timestamp()
         except (ValueError, OverflowError):
             return None
 
     def seconds_of(self, event: Mapping[str, Any]) -> float | None:
-        """When an event was, in seconds since the start of the run; None if that is not known.
+        """The time of an event, in seconds since the start of the run; None if unknown.
 
-        In records of the first schema ``t`` is that, and what was logged has none.
+        In records of schema 1, ``t`` is that time, and logged events have none.
         """
         at = as_number(event.get("t"))
         if at is None or "schema" not in self.facts:
@@ -121,7 +121,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether the run came to its end, rather than being killed or still going on."""
+        """Whether the run ended, and was not killed."""
         return all(
             "ended" in run.facts and not str(run.facts.get("ended_by")).startswith("killed")
             for run in self.ranks or (self,)
@@ -136,13 +136,13 @@ class Run:
 
 
 def read_run(path: str | Path) -> Run:
-    """The run in a directory, or the one that a ``run.json`` belongs to.
+    """Read the run in a directory, or the one of a ``run.json``.
 
-    Nothing is written: the record of a run that was killed is finished by ``finish_run``.
+    Nothing is written: ``finish_run`` finishes the record of a killed run.
 
     Raises:
-        VoirError: There is none (``run-missing``, ``not-a-run``), or its ``run.json`` is damaged
-            (``run-damaged``) or a newer voir's (``run-newer``).
+        VoirError: There is no run (``run-missing``, ``not-a-run``), or its ``run.json`` is damaged
+            (``run-damaged``) or from a newer voir (``run-newer``).
     """
     at = Path(path)
     directory = at.parent if at.name == "run.json" else at
@@ -159,7 +159,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def as_number(value: object) -> float | None:
-    """A number of a record, ``"NaN"`` and the infinities included; ``None`` for anything else."""
+    """Convert a recorded number, including ``"NaN"`` and infinities; None for anything else."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     return float(value) if value in ("NaN", "Infinity", "-Infinity") else None
@@ -191,7 +191,7 @@ def _facts(path: Path) -> dict[str, Any]:
     if isinstance(schema, int) and schema > SCHEMA:
         needed = f"voir {clean(facts.get('version') or '')}".strip()
         has = f"{path} has schema {schema}, and this voir reads up to {SCHEMA}"
-        what = f"{needed} or newer is needed: {has}"  # What is needed first: a table cuts it.
+        what = f"{needed} or newer is needed: {has}"  # Tables cut the rest.
         raise VoirError("run-newer", what, "pip install --upgrade voir-overseer")
     return facts
 

@@ -18,7 +18,16 @@ from ..model.spans import parse_span
 from ..model.steps import NAN, Step
 from ..model.summary import Summary
 from ..recorder.sites import PARTS
-from .steps import COMPILED, DEVICE, LOADED, LOSS_GIVEN, NAME, OF_BACKWARD, ROW, read_steps
+from .steps import (
+    COMPILED,
+    DEVICE_CLOCK,
+    LOADED,
+    LOSS_GIVEN,
+    OF_BACKWARD,
+    ROW,
+    STEPS_FILE,
+    read_steps,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +60,7 @@ def recounted(directory: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
         VoirError: The file cannot be read, or is damaged.
     """
     tasks, about = dict(part(facts, "tasks")), part(facts, "steps")
-    file = directory / NAME
+    file = directory / STEPS_FILE
     if about.get("stride", 1) != 1 or not file.exists():
         return tasks
     skip, names = about.get("skip"), part(about, "names")
@@ -150,6 +159,6 @@ def _step(rows: Stretch, at: int) -> Step:
     step.parts, step.pause = [rows[name][at] for name in PARTS], rows["pause"][at]
     step.backwards = int(bool(flags & OF_BACKWARD))
     step.told = step.loss if flags & LOSS_GIVEN else NAN
-    step.waited, step.timed = bool(flags & LOADED), bool(flags & DEVICE)
+    step.waited, step.timed = bool(flags & LOADED), bool(flags & DEVICE_CLOCK)
     step.compiled = int(bool(flags & COMPILED))
     return step

@@ -1,4 +1,4 @@
-"""``steps.npy``: every step of a run, a row each, as a file that NumPy maps; read without NumPy."""
+"""The format of ``steps.npy``, one row per step, and its reader, which needs no NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO, Any
 
-NAME = "steps.npy"
+STEPS_FILE = "steps.npy"
 #: The fields of a row, with NumPy's types; times are ns.
 FIELDS = [
     ("step", "<i8"), ("task", "|S24"), ("start", "<i8"), ("end", "<i8"), ("items", "<f8"),
@@ -26,46 +26,51 @@ FIELDS = [
     ("thread", "<i4"), ("flags", "<i4"),
 ]  # fmt: skip
 ROW = struct.Struct("<q24sqqdd6qqii")
-#: The bytes of a task's name.
-LONGEST = 24
-#: Flags: something was compiled in the step; its parts are by the device's clock; its loading is
-#: known; its loss is the one that ``backward`` was called on; the script gave a loss in it.
-COMPILED, DEVICE, LOADED, OF_BACKWARD, LOSS_GIVEN = 1, 2, 4, 8, 16
-#: Where the rows begin, where the header says how many there are, and how: one word of memory, so
-#: that whoever reads it sees the old number or the new one.
-BEGIN, LENGTH, DIGITS = 512, 496, 8
-#: Rows that are read at once.
-CHUNK = 4096
-#: Where each field but the task's name is in a row, and its type.
+#: Bytes of a task's name.
+TASK_BYTES = 24
+#: Flags: something was compiled during the step; the device's clock timed it; its loading is known;
+#: ``loss`` is that of ``backward``; the script gave a loss.
+COMPILED, DEVICE_CLOCK, LOADED, OF_BACKWARD, LOSS_GIVEN = 1, 2, 4, 8, 16
+#: Offsets of the rows and of their count in the header. The count is one aligned word, so a reader
+#: sees the old number or the new one.
+ROWS_OFFSET, COUNT_OFFSET, COUNT_DIGITS = 512, 496, 8
+#: Rows per read.
+CHUNK_ROWS = 4096
+#: Offset and type of each field except the task's name.
 _TYPES = {"<i8": "q", "<f8": "d", "<i4": "i"}
 _COLUMNS = {
     name: (sum(int(size[2:]) for _, size in FIELDS[:at]), _TYPES[kind])
     for at, (name, kind) in enumerate(FIELDS)
     if kind in _TYPES
 }
-_MAGIC = b"\x93NUMPY\x01\x00" + struct.pack("<H", BEGIN - 10)
+_MAGIC = b"\x93NUMPY\x01\x00" + struct.pack("<H", ROWS_OFFSET - 10)
 _WHAT = "voir writes one row a step, in the fields that docs/run-directory.md names."
 
 
 def header(rows: int) -> bytes:
-    """The beginning of a file of ``rows`` rows."""
+    """The header of a file of ``rows`` rows."""
     text = b"{'descr': %s, 'fortran_order': False, 'shape': (" % repr(FIELDS).encode()
     before = _MAGIC + text
-    # Spaces may stand between any two tokens of it.
-    return before.ljust(LENGTH) + length(rows) + b",)}".ljust(BEGIN - LENGTH - DIGITS - 1) + b"\n"
+    # The padding is inside the shape: NumPy allows spaces between tokens.
+    return (
+        before.ljust(COUNT_OFFSET)
+        + length(rows)
+        + b",)}".ljust(ROWS_OFFSET - COUNT_OFFSET - COUNT_DIGITS - 1)
+        + b"\n"
+    )
 
 
 def length(rows: int) -> bytes:
-    """How many rows there are, as the header says it."""
-    return b"%*d" % (DIGITS, rows)
+    """The number of rows, as the header has it."""
+    return b"%*d" % (COUNT_DIGITS, rows)
 
 
 class Steps:
-    """The rows of a ``steps.npy``, read anew each time they are iterated over.
+    """The rows of a ``steps.npy``; each iteration reads the file again.
 
     Attributes:
         path: The file.
-        rows: How many there were when it was read.
+        rows: Their number when the file was opened.
     """
 
     def __init__(self, path: str | Path, rows: int) -> None:
@@ -75,7 +80,7 @@ class Steps:
         return self.rows
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Each row by field; the task's name is text."""
+        """Yield each row as a dictionary by field; the task's name is text."""
         names = [name for name, _ in FIELDS]
         with _opened(self.path) as (file, rows):
             for data in chunks(file, rows):
@@ -85,12 +90,12 @@ class Steps:
                     yield row
 
     def stretches(self) -> Iterator[Stretch]:
-        """The same rows by column, some thousands at a time, each task's apart."""
+        """Yield the rows by column and task, up to ``CHUNK_ROWS`` at a time."""
         with _opened(self.path) as (file, rows):
             for data in chunks(file, rows):
                 tasks: dict[bytes, list[int]] = {}
                 for at in range(0, len(data), ROW.size):
-                    tasks.setdefault(data[at + 8 : at + 8 + LONGEST], []).append(at)
+                    tasks.setdefault(data[at + 8 : at + 8 + TASK_BYTES], []).append(at)
                 for task, begins in tasks.items():
                     if len(tasks) > 1:
                         own = b"".join([data[at : at + ROW.size] for at in begins])
@@ -130,10 +135,10 @@ def _name(task: bytes) -> str:
 
 
 def read_steps(path: str | Path) -> Steps:
-    """The steps in a file, whatever state its process left it in: the rows that are whole.
+    """The complete rows of a file, in whatever state its process left it.
 
     Raises:
-        VoirError: It is no file of steps (``steps-damaged``), or cannot be read
+        VoirError: The file has another format (``steps-damaged``), or cannot be read
             (``run-unreadable``).
     """
     with _opened(path) as (_, rows):
@@ -148,7 +153,7 @@ def step_rows(directory: Path, given: Collection[str]) -> Iterator[StepRow] | No
         given: Tasks whose losses the script gives: they are not the steps' own.
     """
     try:
-        steps = read_steps(directory / NAME)
+        steps = read_steps(directory / STEPS_FILE)
         first = next(iter(steps), None)
     except VoirError:
         return None
@@ -169,11 +174,11 @@ def _step_row(row: dict[str, Any], given: bool) -> StepRow:
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[IO[bytes], int]]:
-    """The file, behind its header, and how many rows it has."""
+    """Open the file after its header; yields it and its number of rows."""
     try:
         with reading(path) as file:
-            said = _length(path, file.read(BEGIN))
-            there = max(os.fstat(file.fileno()).st_size - BEGIN, 0) // ROW.size
+            said = _length(path, file.read(ROWS_OFFSET))
+            there = max(os.fstat(file.fileno()).st_size - ROWS_OFFSET, 0) // ROW.size
             yield file, min(said, there)
     except OSError as error:
         what = f"{path} cannot be read: {error.strerror or error}"
@@ -181,19 +186,19 @@ def _opened(path: str | Path) -> Iterator[tuple[IO[bytes], int]]:
 
 
 def chunks(file: IO[bytes], rows: int) -> Iterator[bytes]:
-    """So many rows, a few at a time; fewer where the file has become shorter."""
-    while rows > 0 and (data := file.read(min(rows, CHUNK) * ROW.size)):
+    """Yield up to ``rows`` rows in chunks; fewer if the file has become shorter."""
+    while rows > 0 and (data := file.read(min(rows, CHUNK_ROWS) * ROW.size)):
         yield data[: len(data) - len(data) % ROW.size]
-        rows -= CHUNK
+        rows -= CHUNK_ROWS
 
 
 def _length(path: str | Path, head: bytes) -> int:
-    """How many rows the header says there are."""
+    """The number of rows according to the header."""
     if head[:6] != _MAGIC[:6]:
         raise _damaged(path, "it is no file of NumPy's")
-    if len(head) < BEGIN:
+    if len(head) < ROWS_OFFSET:
         raise _damaged(path, "it ends within its header")
-    number = head[LENGTH : LENGTH + DIGITS]
+    number = head[COUNT_OFFSET : COUNT_OFFSET + COUNT_DIGITS]
     if not number.strip().isdigit() or head != header(int(number)):
         raise _damaged(path, "its header is none that voir writes")
     return int(number)

@@ -1,4 +1,4 @@
-"""Writes ``steps.npy``, a row for each finished step, while the script runs."""
+"""Writes ``steps.npy``, one row per finished step, during the run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..model.alike import END, ITEMS, LOSS, PARTS, START, TOLD, WORDS, Alike
 from ..model.steps import NAN
 from .metrics import NO_DESCRIPTORS
 from .steps import (
-    BEGIN,
     COMPILED,
-    DEVICE,
-    LENGTH,
+    COUNT_OFFSET,
+    DEVICE_CLOCK,
     LOADED,
-    LONGEST,
     LOSS_GIVEN,
-    NAME,
     OF_BACKWARD,
     ROW,
+    ROWS_OFFSET,
+    STEPS_FILE,
+    TASK_BYTES,
     chunks,
     header,
     length,
@@ -35,40 +35,39 @@ if TYPE_CHECKING:
 
     from ..model.steps import Step
 
-#: How often rows are written, in ns; at most so much is lost to a SIGKILL.
+#: Interval between writes, ns; a SIGKILL loses at most this much.
 INTERVAL_NS = 1_000_000_000
-#: How many shortened names run.json has.
+#: Shortened names in run.json, at most.
 SHORTENED = 1000
-#: Bytes of rows that wait until they can be written.
+#: Bytes of rows kept in memory until they can be written.
 WAITING = 1 << 24
 MEGABYTE = 1 << 20
-#: A rest between two pieces of a file that is copied: the script wants the interpreter too.
-REST_SECONDS = 0.0005
-#: A row's words, and of those that are copied from steps that were counted together: which word of
-#: theirs. Its items and its loss are told apart.
+#: Pause between two chunks of a copy, in which the script has the interpreter.
+COPY_REST_SECONDS = 0.0005
+#: Words of a row, and the words of identical steps that are copied to them. Items and loss are
+#: handled separately.
 _ROW_WORDS = ROW.size // 8
 _COPIED = {4: START, 5: END, **{8 + part: PARTS + part for part in range(6)}}
 _ITEMS, _LOSS = 6, 7
 
 
 class StepsFile:
-    """Writes rows to ``steps.npy``, which is open only meanwhile.
+    """Writes rows to ``steps.npy``, which is only open during a write.
 
-    Rows are written first, then their number in the header: a reader sees whole rows only. When
-    the file has grown to its bound, every second step is dropped, in a new file that takes its
-    place, and only every second one is written from there on; the next time, every fourth.
+    Rows are written before their count in the header, so readers see complete rows only. At its
+    maximum size the file is replaced by one with every second step, and from there on only every
+    second step is written; the next time, every fourth.
 
     Args:
-        directory: Tells the run's directory; None: there is none.
-        report: Told once when steps are no longer written.
-        megabytes: How large the file may get.
+        directory: Returns the run's directory, or None if there is none.
+        report: Receives one problem if steps can no longer be written.
+        megabytes: Maximum size of the file.
         started: The monotonic clock when the run began, ns.
-        multiplier: Items of a step are counted this many times.
-        skip: What the figures leave out at the beginning of each task, for those who compute them
-            from the rows.
+        multiplier: Factor for the items of a step.
+        skip: Left out of the figures at the beginning of each task; recorded in ``run.json``.
 
     Attributes:
-        stride: One step in so many is written.
+        stride: Every ``stride``-th step is written.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class StepsFile:
     ) -> None:
         self._directory, self._report, self._started = directory, report, started
         self._skip = skip
-        self._most = max(int(megabytes * MEGABYTE) - BEGIN, 2 * ROW.size) // ROW.size
+        self._most = max(int(megabytes * MEGABYTE) - ROWS_OFFSET, 2 * ROW.size) // ROW.size
         self._multiplier, self._process = multiplier, os.getpid()
         self._pending, self._due = list[bytes | bytearray](), 0
         self._names: dict[str, bytes] = {}
@@ -94,10 +93,10 @@ class StepsFile:
         self._written = (0, 1)
 
     def add(self, steps: Iterable[Step]) -> None:
-        """Take in finished steps; they are written by the next :meth:`flush`."""
+        """Add finished steps, which the next :meth:`flush` writes."""
         if self._off:
             return
-        # Each step comes by here.
+        # Runs for each step.
         stride, multiplier, pack, found = self.stride, self._multiplier, ROW.pack, self._names.get
         append = self._pending.append
         for step in steps:
@@ -112,7 +111,7 @@ class StepsFile:
                 ))  # fmt: skip
 
     def _add_alike(self, alike: Alike) -> None:
-        """Take in steps that were counted together, column by column."""
+        """Add identical steps, column by column."""
         first = alike.number - alike.n + 1
         skipped = -first % self.stride
         numbers = array("q", range(first + skipped, alike.number + 1, self.stride))
@@ -135,14 +134,14 @@ class StepsFile:
         self._pending.append(data)
 
     def _name(self, task: str) -> bytes:
-        """A task's name in its rows: its own, or a shorter one that no other task has."""
+        """A task's name in its rows: its own, or a unique shorter one."""
         found = self._names.get(task)
         if found is None:
             found = own = task.encode("utf-8", "replace")
-            while len(found) > LONGEST or b"\0" in found or found in self._taken:
+            while len(found) > TASK_BYTES or b"\0" in found or found in self._taken:
                 self._number += 1
                 end = b"~%d" % self._number
-                text = own.replace(b"\0", b"?")[: LONGEST - len(end)]
+                text = own.replace(b"\0", b"?")[: TASK_BYTES - len(end)]
                 found = text.decode("utf-8", "ignore").encode() + end
             self._names[task] = found
             self._taken.add(found)
@@ -153,26 +152,26 @@ class StepsFile:
     # Writing
 
     def tick(self, now: int) -> None:
-        """Write what waits, once a second."""
+        """Write pending rows once a second."""
         if self._pending and now >= self._due:
             self._due = now + INTERVAL_NS
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits; what cannot be written is told once."""
-        # A forked child: the file is its parent's.
+        """Write pending rows; the first failure is reported."""
+        # The file of a forked child is its parent's.
         if self._off or not self._pending or os.getpid() != self._process:
             return
         directory = self._directory()
         if directory is not None:
             try:
                 with bounded():
-                    self._write(directory / NAME)
+                    self._write(directory / STEPS_FILE)
                 return
             except OSError as error:
                 if error.errno not in NO_DESCRIPTORS:
-                    self._fail(directory / NAME, error)
-        if sum(map(len, self._pending)) > WAITING:  # There is no place for them.
+                    self._fail(directory / STEPS_FILE, error)
+        if sum(map(len, self._pending)) > WAITING:  # Too much to keep.
             self._off = True
         if self._off:
             self._pending.clear()
@@ -194,21 +193,21 @@ class StepsFile:
         self._pending.clear()
 
     def _copy(self, path: Path, stride: int) -> int:
-        """Replace the file by one with a step in ``stride`` only; returns how many it has."""
+        """Replace the file by one with every ``stride``-th step; returns its number of rows."""
         rows, _ = self._written
         with (
             whole(path, durable=False) as file,
             open(descriptor(path, os.O_RDONLY), "rb") as old,
         ):
-            old.seek(BEGIN)
+            old.seek(ROWS_OFFSET)
             file.write(header(0))
             for data in chunks(old, rows):
                 file.write(_every(data, stride))
-                sleep(REST_SECONDS)
-            kept = (file.tell() - BEGIN) // ROW.size
-            # numpy.load opens a file twice. Where another one takes its place between, it maps as
-            # many rows as the old one had: so behind its own this one has rows of that.
-            old.seek(BEGIN + kept * ROW.size)
+                sleep(COPY_REST_SECONDS)
+            kept = (file.tell() - ROWS_OFFSET) // ROW.size
+            # numpy.load opens a file twice. If it is replaced in between, the old file's number of
+            # rows is mapped, so the new file has old rows after its own.
+            old.seek(ROWS_OFFSET + kept * ROW.size)
             for data in chunks(old, rows - kept):
                 file.write(data)
             file.seek(0)
@@ -223,11 +222,11 @@ class StepsFile:
         self._report(Problem("record-unwritable", str(path), what, remedy=remedy))
 
     def section(self) -> dict[str, Any] | None:
-        """The ``steps`` of ``run.json``; None: none were written."""
+        """The ``steps`` of ``run.json``; None before the first row."""
         rows, stride = self._written
         if not rows:
             return None
-        made: dict[str, Any] = {"path": NAME, "rows": rows, "stride": stride}
+        made: dict[str, Any] = {"path": STEPS_FILE, "rows": rows, "stride": stride}
         made["start"] = self._started
         if self._skip is not None:
             made["skip"] = self._skip
@@ -237,7 +236,7 @@ class StepsFile:
 def _flags(step: Step) -> int:
     flags = LOADED if step.loaded else 0
     if step.timed:
-        flags |= DEVICE
+        flags |= DEVICE_CLOCK
     if step.backwards and not (step.late or step.unknown_loss):
         flags |= OF_BACKWARD
     if step.told == step.told:
@@ -246,19 +245,19 @@ def _flags(step: Step) -> int:
 
 
 def _every(rows: bytes, stride: int) -> bytes:
-    """Rows of steps whose number is a multiple of ``stride``: the same ones in each process."""
+    """The rows of steps whose number is a multiple of ``stride``: the same in each process."""
     numbers = memoryview(rows).cast("q")[::_ROW_WORDS].tolist()
     kept = [n * ROW.size for n, number in enumerate(numbers) if not number % stride]
     return b"".join(rows[at : at + ROW.size] for at in kept)
 
 
 def _append(path: Path, rows: int, data: bytes) -> None:
-    """Write more rows behind ``rows`` others."""
-    fd, start = descriptor(path, os.O_WRONLY), BEGIN + rows * ROW.size
+    """Write more rows after ``rows`` others."""
+    fd, start = descriptor(path, os.O_WRONLY), ROWS_OFFSET + rows * ROW.size
     try:
         done = 0
         while done < len(data):  # Once, unless the disk is nearly full.
             done += os.pwrite(fd, memoryview(data)[done:], start + done)
-        os.pwrite(fd, length(rows + len(data) // ROW.size), LENGTH)
+        os.pwrite(fd, length(rows + len(data) // ROW.size), COUNT_OFFSET)
     finally:
         os.close(fd)

@@ -17,7 +17,7 @@ from ..model.facts import part
 from ..recorder.sites import PARTS
 from ..trace.reading import ProcessTracks, Slice, Thread, Trace, open_trace, trace_file
 from .reading import Run, read_run
-from .steps import COMPILED, DEVICE, LOADED, NAME, read_steps
+from .steps import COMPILED, DEVICE_CLOCK, LOADED, STEPS_FILE, read_steps
 
 #: Tables and their columns; those of ``tasks`` are the tasks' keys. Times are seconds since the
 #: run's start. ``steps`` come from ``steps.npy``, otherwise from the trace.
@@ -85,7 +85,7 @@ def open_database(
         if _named(query, "events", "metrics"):
             tables |= {"events": _events(one), "metrics": _metrics(one)}
         traced: tuple[str, ...] = TRACED
-        file = one.path / NAME
+        file = one.path / STEPS_FILE
         if not file.exists():
             traced = ("steps", *TRACED)
         elif _named(query, "steps"):
@@ -206,7 +206,7 @@ def _recorded(run: Run, steps: Iterable[Mapping[str, Any]]) -> Rows:
             parts["loading"] if known else None, seconds - parts["loading"] if known else None,
             _value(row["items"]), _value(row["loss"]), *list(parts.values())[1:],
             row["pause"] / 1e9, row["thread"], bool(flags & COMPILED),
-            "device" if flags & DEVICE else "host",
+            "device" if flags & DEVICE_CLOCK else "host",
         )  # fmt: skip
 
 

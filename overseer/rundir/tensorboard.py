@@ -22,8 +22,7 @@ from ..model.facts import part
 from ..recorder.sites import PARTS
 from ..trace import wire
 from .reading import Run, as_number
-from .steps import NAME as STEPS
-from .steps import Steps, read_steps
+from .steps import STEPS_FILE, Steps, read_steps
 
 #: Limits in a monitor's figures: depth, and entries per dictionary.
 _DEPTH, _WIDTH = 4, 16
@@ -129,7 +128,7 @@ def _of_rows(run: Run, steps: Steps, names: Mapping[str, str], given: set[str]) 
 def _steps(run: Run) -> Steps | None:
     """The run's steps; None without a readable file."""
     try:
-        return read_steps(run.path / STEPS) if (run.path / STEPS).exists() else None
+        return read_steps(run.path / STEPS_FILE) if (run.path / STEPS_FILE).exists() else None
     except VoirError:
         return None
 

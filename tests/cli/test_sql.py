@@ -11,7 +11,7 @@ import pytest
 
 from overseer.errors import VoirError
 from overseer.rundir import tables
-from overseer.rundir.steps import COMPILED, DEVICE, LOADED, ROW, header
+from overseer.rundir.steps import COMPILED, DEVICE_CLOCK, LOADED, ROW, header
 from overseer.trace.reading import CounterTrack, ProcessTracks, Slice, Thread, Trace
 from voir.runs import open_database, read_run
 
@@ -130,7 +130,7 @@ def test_every_step_is_there_with_a_trace_and_without(
 ) -> None:
     assert rows(run, "select * from steps") == []
     ns = (1 * S, 2 * S, 3 * S, 0, 0, S // 2)
-    known, unknown = COMPILED | DEVICE | LOADED, 0
+    known, unknown = COMPILED | DEVICE_CLOCK | LOADED, 0
     put(run, {**FACTS, "steps": {"start": 5 * S, "names": {"a~1": "a long name"}}})
     (run / "steps.npy").write_bytes(
         header(2)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from overseer.errors import VoirError
-from overseer.rundir.steps import BEGIN, CHUNK, FIELDS, ROW, header, read_steps
+from overseer.rundir.steps import CHUNK_ROWS, FIELDS, ROW, ROWS_OFFSET, header, read_steps
 
 np = pytest.importorskip("numpy")
 
@@ -34,7 +34,7 @@ def written(path: Path, data: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 100, CHUNK, 2 * CHUNK + 1])
+@pytest.mark.parametrize("count", [0, 1, 2, 100, CHUNK_ROWS, 2 * CHUNK_ROWS + 1])
 def test_the_rows_are_those_that_numpy_loads(tmp_path: Path, count: int) -> None:
     path = written(tmp_path / "steps.npy", header(count) + rows(count))
     loaded = np.load(path, mmap_mode="r")
@@ -50,11 +50,11 @@ def test_the_rows_are_those_that_numpy_loads(tmp_path: Path, count: int) -> None
 def test_a_file_that_ends_anywhere_has_its_whole_rows(tmp_path: Path) -> None:
     data = header(3) + rows(3)
     whole = [*read_steps(written(tmp_path / "whole.npy", data))]
-    for size in range(BEGIN, len(data) + 1):
+    for size in range(ROWS_OFFSET, len(data) + 1):
         read = read_steps(written(tmp_path / "steps.npy", data[:size]))
-        assert repr([*read]) == repr(whole[: (size - BEGIN) // ROW.size])
+        assert repr([*read]) == repr(whole[: (size - ROWS_OFFSET) // ROW.size])
     # Rows that were written before their number.
-    read = read_steps(written(tmp_path / "steps.npy", header(2) + data[BEGIN:] + b"more"))
+    read = read_steps(written(tmp_path / "steps.npy", header(2) + data[ROWS_OFFSET:] + b"more"))
     assert repr([*read]) == repr(whole[:2])
 
 

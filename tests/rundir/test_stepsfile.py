@@ -23,7 +23,7 @@ from overseer.rundir import stepsfile
 from overseer.rundir.metrics import NO_DESCRIPTORS
 from overseer.rundir.steps import (
     COMPILED,
-    DEVICE,
+    DEVICE_CLOCK,
     LOADED,
     LOSS_GIVEN,
     OF_BACKWARD,
@@ -82,7 +82,7 @@ def test_a_row_has_all_of_a_step_and_the_file_begins_with_the_first(to: Written)
         (1, b"train", 10000, 16000, 8.0, 0.5, 1000, 1001, 1002, 1003, 1004, 1005, 7, 1,
          COMPILED | LOADED | OF_BACKWARD),
         (2, b"eval", 20000, 26000, pytest.approx(NAN, nan_ok=True), 0.5, 1000, 1001, 1002, 1003,
-         1004, 1005, 7, 1, DEVICE | OF_BACKWARD),
+         1004, 1005, 7, 1, DEVICE_CLOCK | OF_BACKWARD),
     ]  # fmt: skip
     assert to.file.section() == {"path": "steps.npy", "rows": 2, "stride": 1, "start": 5}
     assert os.listdir(to.path.parent) == ["steps.npy"]
@@ -392,7 +392,9 @@ def test_the_rows_and_the_figures_of_a_run_say_the_same(place: Place) -> None:
     rows, found = loaded(place), facts(place)
     task = found["tasks"]["train"]
     assert rows["step"].tolist() == [*range(1, len(rows) + 1)]
-    assert (rows["task"] == b"train").all() and (rows["flags"] & (COMPILED | DEVICE) == 0).all()
+    assert (rows["task"] == b"train").all() and (
+        rows["flags"] & (COMPILED | DEVICE_CLOCK) == 0
+    ).all()
     assert len(rows) == task["steps"] == found["steps"]["rows"]
     assert rows["items"].sum() == task["items"]
     assert (rows["loss"] == 1 / rows["step"]).all() and rows["loss"][-1] == task["loss"]["last"]
