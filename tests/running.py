@@ -29,7 +29,7 @@ SCHEMA = Path(__file__).parents[1] / "docs/run.schema.json"
 
 @dataclass(frozen=True)
 class Ran:
-    """How a process ended and what it wrote."""
+    """Exit status and output of a process."""
 
     status: int
     stdout: str
@@ -37,7 +37,7 @@ class Ran:
 
     @property
     def seen(self) -> tuple[int, str]:
-        """What must be the same with voir and without: the status and stdout."""
+        """The status and stdout, which are the same with voir and without."""
         return self.status, self.stdout
 
 
@@ -108,7 +108,7 @@ class Place:
         return facts
 
     def metrics(self) -> list[dict[str, Any]]:
-        """What the only run recorded here has in ``metrics.jsonl``."""
+        """The lines of ``metrics.jsonl`` of the only run recorded here."""
         (run,) = self.runs
         return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
@@ -123,7 +123,7 @@ def _validator() -> Any:
 
 
 def faults(facts: Mapping[str, Any]) -> list[str]:
-    """What of a ``run.json`` is not as docs/run.schema.json says."""
+    """Violations of docs/run.schema.json in a ``run.json``."""
     return [f"{fault.json_path}: {fault.message}" for fault in _validator().iter_errors(facts)]
 
 

@@ -34,7 +34,7 @@ class Run:
 
     @property
     def told(self) -> str:
-        """What was given of a loop over ``train``, in order and in short."""
+        """The events given by a loop over ``train``, in order and in short."""
         assert {event["task"] for event in self.heard} <= {"train"}
         return " ".join(map(short, self.heard))
 
@@ -142,7 +142,7 @@ class Loader:
 
 STEPS = {"report_batch": True}
 LATE = {"report_batch": True, "ignore_loading": True}
-#: How a loader is iterated over, and what is told of it.
+#: Ways to iterate over a loader, and the events given.
 LOOPS: list[tuple[Loader, dict[str, Any], str]] = [
     (Loader("ab", 2), {}, "(0,2) load=a body=aa (1,2) load=b body=bb (2,2) load=end"),
     (Loader("a"), {}, "load=a body=aa load=end"),

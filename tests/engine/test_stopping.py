@@ -12,7 +12,7 @@ from overseer.engine import ending as stopping
 from overseer.measure.alarm import Alarm
 from tests.running import Place
 
-#: What every script here begins with; ``step`` is what the voirfile marks.
+#: The beginning of every script here; the voirfile marks ``step``.
 SCRIPT = """
 import asyncio, os, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -51,7 +51,7 @@ PLACES = {
     SWALLOWING.format(3, ""): END,
     SWALLOWING.format(200, 2): END,
 }
-#: What a voirfile does to stop or fail the script.
+#: Actions of a voirfile that stop or fail the script.
 STOPS = {
     "early_stop": "ov.require(early_stop(n=20))",
     "a subscriber": 'ov.probe("//step > done").subscribe(lambda e: e["done"] == 20 and ov.stop(1))',

@@ -1,4 +1,4 @@
-"""The parts that depend on the interpreter pass on every other one that is on this machine."""
+"""Tests that depend on the interpreter pass on every supported one of this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.recorder.compiler import compiler
 
 ROOT = Path(__file__).parents[2]
 SUPPORTED = [(3, minor) for minor in range(11, 15)]
-#: What needs no PyTorch and differs between interpreters: code, tracebacks, options, threads.
+#: Suites without PyTorch that may differ between interpreters: code, tracebacks, threads.
 SUITES = ["recorder", "probes", "launch", "cli", "engine", "test_*.py"]
 #: Those that go by the interpreter's own code objects, frames and C interface, which no two
 #: versions share; of the others, what passes on the oldest and on the newest passes in between.

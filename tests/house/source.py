@@ -32,7 +32,7 @@ class Module:
 
     @property
     def package(self) -> str:
-        """What a relative import with one dot starts from."""
+        """The package that a relative import with one dot starts from."""
         is_package = self.path.name == "__init__.py"
         return self.name if is_package else self.name.rpartition(".")[0]
 
@@ -99,7 +99,7 @@ def _absolute(module: Module, node: ast.ImportFrom) -> str:
 
 
 def called(node: ast.AST) -> str | None:
-    """What a call calls, dotted: ``sys.exit``; ``None`` for anything but a call of a name."""
+    """The dotted name of a called function, as ``sys.exit``; ``None`` for anything else."""
     return dotted(node.func) if isinstance(node, ast.Call) else None
 
 

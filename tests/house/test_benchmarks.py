@@ -1,4 +1,4 @@
-"""The benchmarks' own ways with what they are given; only a small one is run here."""
+"""Arguments of the benchmarks; only a small one runs here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("name", "option"), OPTIONS)
-def test_a_python_that_is_not_there_is_named(tmp_path: Path, name: str, option: str) -> None:
+def test_a_missing_python_is_named_in_the_error(tmp_path: Path, name: str, option: str) -> None:
     ran = Place(tmp_path).python(str(BENCHMARKS / f"{name}.py"), option, "there/bin/python")
     assert (ran.status, ran.stdout) == (1, "")
     assert ran.stderr == f"there is no file {tmp_path / 'there/bin/python'}\n"
@@ -38,7 +38,7 @@ def test_a_relative_path_is_made_absolute_and_a_link_is_kept(
     assert existing("python") == str(tmp_path / "bin/python")
 
 
-def test_what_collections_go_through(tmp_path: Path) -> None:
+def test_the_collector_benchmark_counts_tracked_objects(tmp_path: Path) -> None:
     once = run_path(str(BENCHMARKS / "collector.py"))["once"]
     script = tmp_path / "main.py"
     script.write_text("import gc\nprint(0, 0, len(gc.get_objects()), 0)\n")
@@ -46,7 +46,7 @@ def test_what_collections_go_through(tmp_path: Path) -> None:
     assert tracked == sorted(tracked)
 
 
-def test_what_a_trace_costs(tmp_path: Path) -> None:
+def test_the_trace_benchmark_runs(tmp_path: Path) -> None:
     options = ("--rounds", "0", "--seconds", "0.01", "--events", "2400")
     ran = Place(tmp_path).python(str(BENCHMARKS / "trace.py"), *options)
     assert ran.status == 0, ran.stderr

@@ -1,4 +1,4 @@
-"""The list of flags is a promise to scripts and to people: it changes on purpose only."""
+"""The list of flags is a promise to users: it changes on purpose only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.running import Place
 GOLDEN = Path(__file__).with_name("flags.txt")
 
 
-def test_the_flags_are_those_of_the_list_and_each_says_what_it_does(tmp_path: Path) -> None:
+def test_the_flags_are_those_of_the_list_and_each_has_a_help_text(tmp_path: Path) -> None:
     shown = Place(tmp_path).voir("--help-all", env={"COLUMNS": "200"})
     assert (shown.status, shown.stderr) == (0, "")
     flags = [line for line in shown.stdout.splitlines() if re.match(r"  -", line)]

@@ -1,4 +1,4 @@
-"""What import-linter cannot hold: imports by name, private names, what a package is made of."""
+"""Rules that import-linter cannot check: imports by name, private names, package contents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .source import PACKAGES, ROOT, Module, called, dotted, each, imports, is_be
 OURS = (*PACKAGES, "giving")
 
 
-def test_what_is_imported_by_name_is_so_in_one_place() -> None:
+def test_each_import_by_name_has_one_place() -> None:
     """As in ``import_module("x")`` and ``__import__("x")``."""
     found = {
         (str(call.args[0].value).partition(".")[0], at.partition(":")[0])
@@ -24,7 +24,7 @@ def test_what_is_imported_by_name_is_so_in_one_place() -> None:
     }
 
 
-def test_what_is_compiled_imports_nothing_in_functions() -> None:
+def test_compiled_modules_import_nothing_in_functions() -> None:
     # There, an import is the script's: a file beside it would be taken for Python's module.
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
     (names,) = re.findall('^COMPILED = "(.*)"', setup, re.M)
@@ -48,7 +48,7 @@ def test_instruments_use_public_names_and_attributes_only() -> None:
     assert found == []
 
 
-def test_a_package_only_says_what_it_exports() -> None:
+def test_a_package_holds_only_imports_and_all() -> None:
     found = [
         module.at(statement)
         for module in modules()
@@ -69,7 +69,7 @@ def _exports(statement: ast.stmt) -> bool:
     return any(isinstance(t, ast.Name) and t.id.startswith("__") for t in targets)
 
 
-def test_the_example_does_not_know_voir() -> None:
+def test_the_example_does_not_import_voir() -> None:
     for file in (ROOT / "examples").rglob("*.py"):
         if file.name != "edited.py":  # That shows what a script can do that does know voir.
             known = [i for i in imports(Module(file, file.stem)) if is_below(i.target, *OURS)]

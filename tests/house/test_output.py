@@ -35,7 +35,7 @@ def test_only_the_scripts_own_ending_raises_system_exit() -> None:
     assert [at for at, node in raises if "SystemExit" in ast.unparse(node)] == []
 
 
-def test_nobody_writes_to_the_scripts_stdout_and_who_may_name_it_does_not_write() -> None:
+def test_no_module_writes_to_the_scripts_stdout_even_where_it_names_it() -> None:
     named = each(ast.Attribute, among=outside(*QUIET, *COMMANDS))
     assert [at for at, node in named if dotted(node) in ("sys.stdout", "sys.__stdout__")] == []
     quiet = [module for module in modules() if module.name in QUIET]

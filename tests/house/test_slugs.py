@@ -9,7 +9,7 @@ from functools import cache
 from .source import ROOT, dotted, each, imports, modules
 
 PAGE = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
-#: What stands before the first entry has no heading of this kind.
+#: Text before the first entry has no heading of this kind.
 ENTRIES = dict(re.findall(r"^### `([^`]+)`\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 
 
@@ -51,7 +51,7 @@ def test_every_slug_of_the_source_has_an_entry_and_there_are_no_others() -> None
     assert [slug for slug in slugs() if not re.fullmatch(r"[a-z]+(-[a-z]+)*", slug)] == []
 
 
-def test_every_entry_shows_the_message_and_says_what_to_do() -> None:
+def test_every_entry_shows_the_message_and_a_remedy() -> None:
     for slug, text in ENTRIES.items():
         example, _, rest = text.partition("```text\n")[2].partition("```")
         assert f"[{slug}]" in example, f"{slug}: no example message"

@@ -1,4 +1,4 @@
-"""What starts with an empty script: few modules of ours, and none that are heavy."""
+"""An empty script starts few modules of voir, and no heavy ones."""
 
 from __future__ import annotations
 

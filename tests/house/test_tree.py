@@ -1,4 +1,4 @@
-"""What holds for every file of the project."""
+"""Rules for every file of the project."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def files() -> list[Path]:
     return [ROOT / name for name in listed.decode().split("\n") if name and (ROOT / name).is_file()]
 
 
-def test_no_file_knows_where_it_was_written() -> None:
+def test_no_file_names_the_machine_it_was_written_on() -> None:
     # Homes and work directories of whoever wrote it; "me" and "user" are anybody.
     place = re.compile(r"(?<![\w./-])/(?:(?:work|root)/\w|(?:home|Users)/(?!me\b|user\b)\w)")
     found = [
@@ -37,13 +37,13 @@ def test_no_file_knows_where_it_was_written() -> None:
     assert found == []
 
 
-def test_every_module_says_what_it_is_in_a_sentence() -> None:
+def test_every_module_docstring_begins_with_a_sentence() -> None:
     def first_line(node: ast.Module) -> str:
         return (ast.get_docstring(node) or "").partition("\n")[0]
 
     assert [m.name for m in modules() if not first_line(m.tree).endswith((".", "?"))] == []
 
 
-def test_no_file_has_a_name_that_says_nothing() -> None:
+def test_no_file_has_a_vague_name() -> None:
     vague = {"utils", "helpers", "common", "manager", "misc", "util", "helper"}
     assert [m.name for m in modules("overseer", "instruments") if m.path.stem in vague] == []

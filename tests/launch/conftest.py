@@ -13,7 +13,7 @@ from tests.running import Ran
 #: Without monitors: while their first sample waits for the lock, pause() can miss a signal, as it
 #: can beside any thread.
 VOIR = ["-m", "voir", "--no-record", "--no-monitor", "--quiet"]
-#: What stands between ``python FLAGS`` and ``SCRIPT ARGUMENTS`` on each side.
+#: Words between ``python FLAGS`` and ``SCRIPT ARGUMENTS`` on each side.
 SIDES = {
     "python": [],
     "voir": [*VOIR, "--no-voirfile"],

@@ -46,7 +46,7 @@ def test_flags_and_a_safe_path_are_kept(same, argv, flags):
     same(FILES, *argv.split(), flags=flags.split(), env=env)
 
 
-#: What a script does, and what it prints first.
+#: Statements of a script, and the first line that it prints.
 SCRIPTS = {
     "reads stdin itself": ("print(input(), sys.stdin.read())", "a b\nc\n"),
     "imports itself": ("import main\nprint(__name__, main.__name__)", "main main\n__main__ main\n"),

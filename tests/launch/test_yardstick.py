@@ -11,7 +11,7 @@ from test.support import script_helper
 from test.test_cmd_line_script import CmdLineTest  # noqa: F401
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-#: What gives python no program to run (``-c``, stdin, the interactive prompt): left as it is.
+#: Tests that give python no program to run (``-c``, stdin, the prompt): left as they are.
 NO_PROGRAM = re.compile("dash_c_|_repl_|_stdin_loader|_running_source")
 VALUED = {"-W", "-X", "--check-hash-based-pycs"}
 

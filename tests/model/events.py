@@ -35,7 +35,7 @@ SPANS = {
     "turn": (k.STEP, 0, -1), "left-turn": (k.STEP, k.FAILED, -1),
     "left-pair": (k.PAIR, k.FAILED, -1),
 }  # fmt: skip
-#: What says that one of these begins.
+#: Events that begin one of these.
 BEGINS = {k.PAIR: k.PAIR_BEGINS, k.PAUSE: k.PAUSE_BEGINS}
 MARKS = {
     "mark": (k.STEP, 0), "asks": (k.LOOP, 0), "came": (k.LOOP, k.CAME), "loss": (k.LOSS, 0),
@@ -154,7 +154,7 @@ class Writer:
 
 
 class Folded:
-    """What the fold makes of events.
+    """The fold's result for events.
 
     Attributes:
         fold: The fold.
@@ -198,6 +198,6 @@ class Folded:
 
 
 def folded(text: str, **how: Any) -> Folded:
-    """What the fold makes of what is written; optimizers that step were made before."""
+    """The fold's result for a text; optimizers that step were made before."""
     before = "made O;" if "opt" in text and "made" not in text else ""
     return Folded(Writer().write(before + text).data, **how)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(read is None, reason="built without a compiler")
 
 SEEDS = 20
 WINDOW = Span(seconds=0.05)
-#: A turn of each kind of loop; what is told in it, in several orders.
+#: A turn of each kind of loop, with its events in several orders.
 TURNS = {
     "loader": "next A 8; learn M 8; back 0.5; opt O",
     "no loader": "learn M 8; back 0.5; opt O",
@@ -51,7 +51,7 @@ TURNS = {
     "mark in pair": "next A 8; pair 8 { learn M 8; back 0.5; opt O; mark }",
     "mark of another task": "next A 8; learn M 8; back 0.5; opt O; mark; mark eval 8",
 }
-#: What comes between stretches of like turns.
+#: Events between stretches of like turns.
 BETWEEN = (
     "wait 30", "end A; iter A", "next B 4; look M 4; end B", "save", "loss nan", "wait 1000",
     "next A nan; learn M nan; back nan; opt O", "next A 3; learn M 3; back 0.75; opt O",
@@ -68,7 +68,7 @@ def shown(step: Step) -> list[Any]:
 
 
 class Counted:
-    """What the fold, the summary and windows make of events, with steps together or each alone."""
+    """Results of fold, summary and windows, with steps counted together or each alone."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Counted:
 
     @property
     def figures(self) -> str:
-        """All that is said; NaN is equal to NaN in it."""
+        """All results as text, in which NaN equals NaN."""
         totals = {
             task: (
                 one.steps, one.items, one.ns, one.start, one.end, one.pauses.kinds, one.given,
@@ -168,7 +168,7 @@ def test_programs_have_the_same_figures_together_and_one_by_one(path: Path) -> N
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_loops_have_the_same_figures_whatever_comes_between_their_turns(turn: str) -> None:
+def test_loops_have_the_same_figures_with_any_events_between_their_turns(turn: str) -> None:
     for seed in range(SEEDS):
         chance = random.Random(f"{turn} {seed}")
         text = "made O;"
@@ -181,7 +181,7 @@ def test_loops_have_the_same_figures_whatever_comes_between_their_turns(turn: st
         compare(sites, varied(data, chance), chance, **how)
 
 
-#: Of these no step is like the one before, as the fold sees it.
+#: Loops in which the fold finds no step like the one before.
 ALONE = {"looks", "two optimizers", "saved", "mark of another task"}
 
 

@@ -66,13 +66,13 @@ def test_each_has_a_name_a_unit_and_a_sentence_and_can_be_shown() -> None:
     [("loss", True), ("eval/val_loss", True), ("Error_rate", True), ("eval/loss", True),
      ("accuracy", False), ("f1", False), ("train_rate", False)],
 )  # fmt: skip
-def test_the_best_of_a_value_is_told_by_the_catalogue_and_else_by_its_name(
+def test_the_better_direction_comes_from_the_catalogue_or_else_from_the_name(
     name: str, lower: bool
 ) -> None:
     assert lower_is_better(name) is lower
 
 
-def test_what_a_monitor_gives_under_a_name_of_another_is_what_it_is_there() -> None:
+def test_a_monitors_metric_under_anothers_name_has_the_others_meaning() -> None:
     assert (curve("gpudata", "load").unit, curve("cpudata", "load").unit) == ("1", "%")
     assert curve("cpudata", "power").unit == "W"
     assert {curve(key, name).curve for key in METRIC_GROUPS for name in CURVES} == {True}

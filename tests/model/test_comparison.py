@@ -145,7 +145,7 @@ def test_figures_are_those_that_both_sides_have() -> None:
     assert found["step"].spread[0] == pytest.approx((0.03168, 0.03232))
 
 
-def test_what_speaks_against_the_figures_is_said() -> None:
+def test_reasons_to_doubt_the_figures_are_listed() -> None:
     cpu = {"mean": 90.0, "process": {"mean": 40.0}}
     other = run(1000, exit_status=-9, trace={"path": "t"}, world_size=2, host={"cpu": cpu},
                 devices=[{"throttled": {"power cap": 0.5}}])  # fmt: skip

@@ -29,7 +29,7 @@ def run(
     task: Facts | None = None,
     **more: Any,
 ) -> Facts:
-    """What ``run.json`` says of a run of 1,000 steps of 32 items, ten seconds of them."""
+    """Facts of ``run.json`` for 1,000 steps of 32 items in ten seconds."""
     whole, kinds = loading + compute, pauses or {}
     paused, count = sum(s for s, _ in kinds.values()), sum(n for _, n in kinds.values())
     known: Facts = {
@@ -178,7 +178,7 @@ def said(facts: Facts) -> str:
     return f"{found.verdict}\n  why   {found.why}\n  next  {found.next or '-'}"
 
 
-def test_what_is_said_of_each_run() -> None:
+def test_the_diagnosis_of_each_run() -> None:
     actual = "".join(f"{name}: {said(facts)}\n\n" for name, facts in RUNS.items())
     if os.environ.get("VOIR_UPDATE_GOLDEN"):
         GOLDEN.write_text(actual, encoding="utf-8")

@@ -71,7 +71,7 @@ def test_the_rate_is_the_sum_of_items_over_the_sum_of_seconds() -> None:
     assert counted.rate == pytest.approx(640 / 0.04)
 
 
-def test_what_is_not_known_is_none_or_in_steps() -> None:
+def test_unknown_figures_are_none_or_in_steps() -> None:
     (found,) = windows([step(i + 1, items=NAN, waited=False) for i in range(4)], Span(steps=4))
     assert (found.units, found.rate) == ("steps", pytest.approx(100))
     assert (found.loading_share, found.loading_rate, found.compute_rate) == (None, None, None)
@@ -89,7 +89,7 @@ def test_windows_are_in_steps_from_the_first_step_on_whose_items_are_unknown() -
 
 
 @pytest.mark.parametrize(("skip", "first"), [(Span(steps=7), 8), (Span(seconds=0.05), 6)])
-def test_what_is_skipped_is_in_no_window(skip: Span, first: int) -> None:
+def test_windows_leave_skipped_steps_out(skip: Span, first: int) -> None:
     steps = [
         step(1, 0),
         *(step(i + 1) for i in range(1, 20)),
@@ -168,11 +168,11 @@ def test_a_run_of_which_all_is_known_has_every_figure() -> None:
     assert (found["eval"]["steps"], found["eval"]["items"]) == (3, 15)
 
 
-def test_training_stands_first_whatever_came_before_it() -> None:
+def test_training_is_listed_first_even_if_it_ran_later() -> None:
     assert list(section(f"3 {{ wait 10; mark eval 8 }}; 20 {{ {LOADED} }}")) == ["train", "eval"]
 
 
-def test_what_is_not_known_is_absent() -> None:
+def test_unknown_figures_are_absent() -> None:
     train = section("20 { learn M nan; back nan; opt O }")["train"]
     assert train["units"] == "steps"
     assert {"items", "loading", "compute", "loss"} & set(train) == set()
@@ -181,7 +181,7 @@ def test_what_is_not_known_is_absent() -> None:
 
 SLOW = "next:2 A 8; learn:900 M 8 { compile:800 }; back:4 1; opt:1 O"
 WARM = f"10 {{ wait 50; {LOADED} }}; 100 {{ {LOADED} }}"
-#: What is written, options, and some of its figures.
+#: Events, options, and some of the figures.
 FIGURES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "of marks alone the first step counts and is in no rate": (
         "5 { wait 10; mark 32 }", {},

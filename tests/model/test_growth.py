@@ -1,4 +1,4 @@
-"""Memory that goes on growing while steps are made is told from memory that finds its level."""
+"""Memory that keeps growing with the steps is told apart from memory that levels off."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def grown(
     return growth.grown()
 
 
-def test_memory_that_goes_on_growing_is_told() -> None:
+def test_memory_that_keeps_growing_is_reported() -> None:
     found = grown(500 + 10 * n for n in range(100))
     assert found is not None
     assert 700 * MIB < found["bytes"] <= 1000 * MIB
@@ -61,7 +61,7 @@ def test_memory_that_finds_its_level_or_grows_while_no_step_is_made_is_not(
 
 
 @pytest.mark.parametrize("before", [60, 20_000], ids=["a minute", "hours"])
-def test_growth_of_the_steps_is_told_apart_from_what_was_there(before: int) -> None:
+def test_growth_with_the_steps_is_separated_from_earlier_memory(before: int) -> None:
     reading = [500 + 1200 * n // before for n in range(before)]
     levels = [*reading, *(1700 + 10 * n for n in range(60)), *[5000] * 20]
     found = grown(levels, (float(before), before + 59.0))
@@ -70,7 +70,7 @@ def test_growth_of_the_steps_is_told_apart_from_what_was_there(before: int) -> N
     assert found["seconds"] == pytest.approx(44, abs=2)
 
 
-def test_growth_is_found_in_bounded_memory_whatever_the_length() -> None:
+def test_growth_is_found_in_bounded_memory_for_any_length() -> None:
     growth = Growth()
     assert not growth.known
     for second in range(100_000):

@@ -1,4 +1,4 @@
-"""What comes later from a device is part of the step that it belongs to, whichever comes first."""
+"""Late values of a device belong to their step, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_event_is_read_as_it_is_packed() -> None:
     assert read == (5, 0.5, 7, k.LATE, 1, 6, 0, 0, 64)
 
 
-def test_losses_come_late_and_in_order() -> None:
+def test_late_losses_keep_their_order() -> None:
     fold, steps = folded(*step(1000), *step(2000), *step(3000), *step(4000))
     assert steps == []
     fold.feed(packed(late(k.BACKWARD, 2040, 0.5)))  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def test_losses_come_late_and_in_order() -> None:
     assert (len(steps), losses.n, losses.first, losses.last) == (4, 2, 1.5, 0.5)
 
 
-def test_a_loss_that_comes_before_its_event_counts() -> None:
+def test_a_loss_that_arrives_before_its_event_counts() -> None:
     """A backward may last long after the device has computed what it was called on."""
     fold, steps = folded(late(k.BACKWARD, 1040, 1.5), *step(1000))
     fold.finish()
@@ -82,7 +82,7 @@ def test_a_loss_on_a_device_counts_before_it_was_scaled() -> None:
 
 
 @pytest.mark.parametrize("first", ["event", "time"])
-def test_times_belong_to_their_span_whichever_comes_first(first: str) -> None:
+def test_times_belong_to_their_span_in_any_order_of_arrival(first: str) -> None:
     events = [
         (THREAD, k.FORWARD, at, 20, 4.0, 7, k.TRAINING | k.GRAD | k.MODEL | k.MARKED)
         for at in (1000, 2000)
@@ -102,7 +102,7 @@ def test_times_belong_to_their_span_whichever_comes_first(first: str) -> None:
     assert steps[1].parts == [0, 500, 0, 500, 0, 7]
 
 
-def test_what_is_given_up_is_the_hosts() -> None:
+def test_the_hosts_time_stands_where_the_devices_is_given_up() -> None:
     forward = (THREAD, k.FORWARD, 1000, 20, 4.0, 7, k.TRAINING | k.GRAD | k.MODEL | k.MARKED)
     others = [one for at in (2000, 3000) for one in step(at, flags=0)]
     fold, steps = folded(forward, *step(1000, flags=0)[1:], *others)
@@ -111,7 +111,7 @@ def test_what_is_given_up_is_the_hosts() -> None:
     assert [one.ns for one in steps] == [100]
 
 
-def test_what_nobody_waits_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unmatched_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("overseer.model.later.MOST", 10)
     later, got = Later("never"), []
     for key in range(100):

@@ -54,7 +54,7 @@ def folded(
 
 
 def figures(fold: Fold) -> dict[str, Any]:
-    """What is told of a run; None: unknown."""
+    """The figures of a run; None: unknown."""
     task = fold.tasks.get(TRAIN)
     found: dict[str, Any] = {"steps": 0, "items": 0, "losses": [], "evaluations": {}}
     if task is not None:
@@ -70,7 +70,7 @@ def figures(fold: Fold) -> dict[str, Any]:
 
 
 def expected(truth: dict[str, Any]) -> dict[str, Any]:
-    """What is to be told: the truth, but for what the program says is unknown."""
+    """The expected figures: the truth, without those that the program marks as unknown."""
     true = {key: truth[key] for key in ("steps", "items", "losses", "evaluations")}
     for unknown in truth["unknown"]:
         if unknown.startswith("evaluations."):

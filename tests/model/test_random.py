@@ -1,4 +1,4 @@
-"""Programs put together at random, of known truth: they are told right, however they are fed."""
+"""Random programs of known truth: their figures are right, however events are fed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from .events import MS, Folded, Writer
 
-#: What a loader may be: none, one, or one that is read a batch ahead.
+#: Kinds of loader: none, one, or one that is read a batch ahead.
 LOADERS = ("none", "loader", "ahead")
-#: What may happen behind a step, with its milliseconds.
+#: Events that may follow a step, with their milliseconds.
 PAUSES = {"": 0, "save": 40, "pause": 60}
 
 
@@ -45,7 +45,7 @@ class Program:
 
 @dataclass
 class Truth:
-    """What a program has done."""
+    """Counts of what a program has done."""
 
     items: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -114,7 +114,7 @@ def step(writer: Writer, program: Program, number: int) -> None:
 
 
 def behind(writer: Writer, program: Program, number: int, truth: Truth) -> None:
-    """What comes behind a step."""
+    """Events after a step."""
     pause = program.pauses[number % len(program.pauses)]
     if pause:
         writer.write(f"{pause}:{PAUSES[pause]}")
@@ -158,7 +158,7 @@ def test_figures_are_the_true_ones_and_no_time_is_lost(program: Program, piece: 
 
 
 @given(PROGRAMS, st.data())
-def test_a_run_that_ends_or_loses_events_anywhere_has_told_no_more_than_there_was(
+def test_a_run_that_ends_or_loses_events_anywhere_reports_no_more_than_there_was(
     program: Program, data: st.DataObject
 ) -> None:
     writer, truth = written(program)

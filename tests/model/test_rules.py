@@ -14,7 +14,7 @@ LOADED = "next A 8; learn M 8; back 1; opt O"
 
 @dataclass
 class Case:
-    """What is written, and what is told of it.
+    """Events as text, and the steps that the fold makes of them.
 
     Attributes:
         train: Steps and items of the training; None: items are unknown.
@@ -150,7 +150,7 @@ CASES = {
         (2, 32), losses=[2, 2]),
 }  # fmt: skip
 
-#: What is not known: items, or losses.
+#: Programs with unknown items or losses.
 UNKNOWN = {
     "a model called twice before a backward": Case("2 { learn M 8; learn M 8; back 1; opt O }",
         (2, None)),
@@ -188,7 +188,7 @@ def test_rule(case: Case) -> None:
 # Time: loading, forward, backward, optimizer, communication, other.
 
 ASKS = "4 { asks; wait 5; came %s; learn M 8; back 1; opt O }"
-#: What is written, the number of a step, and its parts.
+#: Events, the number of a step, and its parts.
 PARTS = {
     "17 spans' own times, and the rest is other": (
         "next:3 A 8; learn:2 M 8; wait 6; back:4 1; wait-for-others:0; opt:5 O { wait 1 }",
@@ -224,7 +224,7 @@ PARTS = {
 }  # fmt: skip
 
 
-def test_23_what_lies_between_pairs_is_loading_of_their_task_only() -> None:
+def test_23_time_between_pairs_is_loading_of_their_task_only() -> None:
     found = folded("3 { wait 5; pair:3 8; mark 8 }; 3 { wait 7; mark eval 4 }; wait 5; pair:3 8")
     evaluated = [step for step in found.steps if step.task == "eval"]
     assert [ns / 1e6 for ns in evaluated[1].parts] == [0, 0, 0, 0, 0, 7]
@@ -274,7 +274,7 @@ def test_19_is_no_pause(text: str) -> None:
     assert folded(text).pauses == {}
 
 
-def test_19_steps_in_which_something_was_compiled_are_told() -> None:
+def test_19_steps_with_compilations_are_marked() -> None:
     found = folded(f"{LOADED}; next A 8; learn:40 M 8 {{ compile:30 }}; back 1; opt O; {LOADED}")
     assert [step.compiled > 0 for step in found.steps] == [False, True, False]
 
@@ -287,7 +287,7 @@ def test_lost_events_make_the_rest_unknown() -> None:
     assert not folded(f"3 {{ {STEP} }}").fold.lost
 
 
-#: What is written badly, and what it comes to.
+#: Malformed events, and the result.
 BAD = {
     "a pair that never ends": ("3 { pair 8 }; pair-begins 8; wait 5", (3, 24)),
     "a pair that begins twice": ("3 { pair-begins; pair 8 }", (3, 24)),
@@ -332,7 +332,7 @@ def test_losses_that_are_no_numbers_are_counted_and_are_the_last() -> None:
     assert (losses.first, losses.least, losses.not_finite) == (1, 1, 3)
 
 
-def test_what_is_held_is_counted_at_once() -> None:
+def test_held_events_are_counted_at_once() -> None:
     found = folded(f"2 {{ {LOADED} }}")
     assert found.fold.steps() == 2
     assert found.fold.told_by == "optimizers"

@@ -22,7 +22,7 @@ def test_steps_and_seconds_are_told_apart(text: str | int, span: Span) -> None:
 @pytest.mark.parametrize(
     "text", ["", "s", "-1", "-2s", "1.5", "ten", "5m", "nan", "infs", "1e999s", "0x10", -3, 2.5]
 )
-def test_anything_else_is_refused_with_what_to_write(text: str | float) -> None:
+def test_anything_else_is_refused_with_a_hint(text: str | float) -> None:
     with pytest.raises(UsageError) as caught:
         parse_span(text, "--skip")
     assert caught.value.slug == "bad-span"

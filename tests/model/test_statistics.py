@@ -1,4 +1,4 @@
-"""Quartiles are exact, samples are fair, and noise and outliers are told apart from change."""
+"""Quartiles are exact, samples are fair, and noise and outliers are separated from change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warm-up is found where it ends, and a run that never settles is never called steady."""
+"""The end of the warm-up is found, and a run that never settles is never called steady."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ SAID: list[tuple[list[float], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("values", "options", "said"), SAID)
-def test_what_is_said_of_times(values: list[float], options: dict[str, Any], said: str) -> None:
+def test_the_verdict_on_times(values: list[float], options: dict[str, Any], said: str) -> None:
     assert str(steady(values, **options)) == said
 
 
