@@ -27,7 +27,7 @@ class Build(build):
 
 
 #: What each event and each step goes through. ``./dev`` installs again when one has changed.
-COMPILED = "alike fold later noise optimizers pauses rates series statistics steps summary tasks told"  # fmt: skip # noqa: E501
+COMPILED = "alike declared fold later noise optimizers pauses rates series statistics steps summary tasks"  # fmt: skip # noqa: E501
 
 
 def compiled() -> list[Extension]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overseer.measure.measuring import Measuring
-    from overseer.model.spans import Span
+    from overseer.model.spans import Extent
 
 #: Flags, by the figure of each window that they log.
 FLAGS = {
@@ -159,16 +159,16 @@ def rate(
         recorder.sizes(_sizes(ov, batch_size_calc))
 
 
-def _skipped(skip: str | float, interval: Span) -> Span:
+def _skipped(skip: str | float, interval: Extent) -> Extent:
     """Parse a skip in windows or seconds."""
-    from overseer.model.spans import Span, parse_span
+    from overseer.model.spans import Extent, parse_span
 
     span = parse_span(skip, "rate(skip)")
     if span.steps is None:
         return span
     if interval.seconds is not None:
-        return Span(seconds=span.steps * interval.seconds)
-    return Span(steps=span.steps * (interval.steps or 1))
+        return Extent(seconds=span.steps * interval.seconds)
+    return Extent(steps=span.steps * (interval.steps or 1))
 
 
 def _method(method: str | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from overseer.errors import Problem
 from overseer.model.facts import main_name
-from overseer.model.tasks import BATCH
+from overseer.model.tasks import WHY_BATCH
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 
@@ -60,7 +60,7 @@ def problems(
     if main is not None and "items_unknown" in tasks[main]:
         what = f"the items of {main} are unknown: {tasks[main]['items_unknown']}"
         kind, why = recorder.unread()[1], fold.tasks[main].why
-        what += f" ({kind})" if why == BATCH and kind else ""
+        what += f" ({kind})" if why == WHY_BATCH and kind else ""
         remedy = _with_batch(advice, why)
         found.append(Problem("batch-size", "step model", what, remedy=remedy))
     unread = sum(task.unread for task in fold.tasks.values())
@@ -75,7 +75,7 @@ def _with_batch(advice: Advice, why: str) -> str:
     """The remedy for steps with unknown items."""
     line = advice.line("step")
     if line is None or "batch" not in line:
-        if why == BATCH:
+        if why == WHY_BATCH:
             return GIVE_BATCH_SIZE
         rows = (row for row in table.rows if row["kind"] == k.STEP and "selector" in row)
         selectors = (str(row["selector"]) for row in rows)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..model.fold import Fold
     from ..model.rates import Window
-    from ..model.spans import Span
+    from ..model.spans import Extent
     from ..model.steps import Step
 
 
@@ -44,7 +44,11 @@ class RateRequest:
     """
 
     def __init__(
-        self, interval: Span, skip: Span | None, logged: tuple[str, ...] = (), given: bool = True
+        self,
+        interval: Extent,
+        skip: Extent | None,
+        logged: tuple[str, ...] = (),
+        given: bool = True,
     ) -> None:
         self.interval, self.skip, self.logged, self.given = interval, skip, logged, given
         self.tasks: set[str] = set()

@@ -1,4 +1,4 @@
-"""Formats numbers for people, the same in every view; what is no number has no text."""
+"""Formats numbers for people, the same in every view; other values give None."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
 def rates(*values: Any) -> list[str]:
-    """Figures that stand side by side, all with the decimals that the smallest needs."""
+    """Format figures shown side by side, with the decimals that the smallest needs."""
     found = [value for value in map(number, values) if value is not None]
     sizes = [abs(value) for value in found if value] or [0.0]
     least, most = min(sizes), max(sizes)
@@ -42,7 +42,7 @@ def count(value: Any, singular: str, plural: str | None = None) -> str | None:
 
 
 def percent(fraction: Any) -> str | None:
-    """A fraction of one; not rounded to 0 or 100 if it is neither."""
+    """A fraction as a percentage; only 0 and 1 are shown as 0 % and 100 %."""
     found = number(fraction)
     if found is None:
         return None
@@ -69,7 +69,7 @@ def duration(value: Any) -> str | None:
 
 
 def size(value: Any, total: Any = None) -> str | None:
-    """Bytes, of a total if there is one: ``640 MiB``, ``9.2/128 GiB``."""
+    """Bytes, optionally with a total: ``640 MiB``, ``9.2/128 GiB``."""
     found, whole = number(value), number(total) or None
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Where the mean of a series changes: PELT.
+"""Finds changes in the mean of a series by PELT.
 
 Source: Killick, Fearnhead, Eckley, "Optimal detection of changepoints with a linear computational
 cost" (JASA 107, 2012).
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def changepoints(values: Sequence[float], weights: Sequence[float], penalty: float) -> list[int]:
-    """Where the segments of the best piecewise constant fit begin; the first is 0.
+    """The begins of the segments of the best piecewise constant fit; the first is 0.
 
     Minimises the weighted squared error plus ``penalty`` for each segment, exactly.
 
     Args:
         values: The series.
-        weights: How many observations each value stands for.
-        penalty: The error that one more segment must save.
+        weights: The number of observations behind each value.
+        penalty: The error that another segment must save.
     """
     total = [0.0, *accumulate(v * w for v, w in zip(values, weights, strict=True))]
     square = [0.0, *accumulate(v * v * w for v, w in zip(values, weights, strict=True))]
@@ -33,7 +33,7 @@ def changepoints(values: Sequence[float], weights: Sequence[float], penalty: flo
         least = min(costs)
         begins.append(tried[costs.index(least)])
         best.append(least + penalty)
-        # A begin that is worse now by more than a segment's penalty can never win again.
+        # A begin that is worse by more than the penalty can never become the best.
         tried = [s for s, cost in zip(tried, costs, strict=True) if cost <= best[end]]
         tried.append(end)
     found, end = [], len(values)

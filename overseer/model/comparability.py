@@ -1,4 +1,4 @@
-"""Which runs can be compared, and the reasons against it."""
+"""Finds what runs have in common, and reasons not to trust their comparison."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from .facts import Facts
 
-#: What other programs may use of the processors before figures are doubted.
+#: Share of the processors that other programs may use without a warning.
 MAX_OTHERS = 0.2
-#: What makes a run slower, and should be alike on both sides.
+#: Options that slow a run down and should be the same on both sides.
 _UNLIKE = {
     "trace": "only one side was traced",
     "verify": "only one side was run with --verify",
@@ -22,7 +22,7 @@ _UNLIKE = {
 
 
 def shared_tasks(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
-    """The tasks that every run of both sides has."""
+    """The tasks that all runs have."""
     every = [part(run, "tasks") for run in (*before, *after)]
     return [name for name in every[0] if all(part(tasks, name) for tasks in every)]
 
@@ -30,9 +30,9 @@ def shared_tasks(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
 def in_turns(
     before: Sequence[Facts], after: Sequence[Facts]
 ) -> tuple[Sequence[Facts], Sequence[Facts]] | None:
-    """Both sides in pairs, by their order in time, if they were run in turns; else None.
+    """Both sides sorted by time, if their runs alternated; otherwise None.
 
-    They were, as A B A B or A B B A, if both runs of each pair began before those of the next.
+    Runs alternated (A B A B, or A B B A) if both runs of each pair began before the next pair.
     """
     sides = [sorted(side, key=_started) for side in (before, after)]
     pairs = [sorted(map(_started, pair)) for pair in zip(*sides, strict=False)]
@@ -46,7 +46,7 @@ def _started(run: Facts) -> str:
 
 
 def doubts(before: Sequence[Facts], after: Sequence[Facts]) -> Iterator[str]:
-    """What speaks against trusting a comparison, a sentence each."""
+    """Yield reasons not to trust a comparison."""
     for name, side in (("A", before), ("B", after)):
         yield from _doubts(name, side)
     for key, said in _UNLIKE.items():
@@ -54,7 +54,7 @@ def doubts(before: Sequence[Facts], after: Sequence[Facts]) -> Iterator[str]:
             yield said
     dated = min(len(before), len(after)) > 1 and all(map(_started, (*before, *after)))
     if dated and in_turns(before, after) is None:
-        yield "the runs did not take turns: what else changed in time is taken for a difference"
+        yield "the runs did not alternate: other changes over time look like a difference"
     worlds = [sorted({str(run.get("world_size", 1)) for run in side}) for side in (before, after)]
     if worlds != [["1"], ["1"]]:
         yield f"figures are of rank 0, of {'/'.join(worlds[0])} and {'/'.join(worlds[1])} ranks"
@@ -62,15 +62,15 @@ def doubts(before: Sequence[Facts], after: Sequence[Facts]) -> Iterator[str]:
     for name in shared:
         steps = [{number(part(run, "tasks", name), "steps") for run in s} for s in (before, after)]
         if steps[0] != steps[1]:
-            yield f"{name} made different numbers of steps: losses are not of the same moment"
+            yield f"{name} made different numbers of steps: last losses are not comparable"
     for name in sorted({name for run in (*before, *after) for name in part(run, "tasks")}):
         if name not in shared:
-            yield f"not every run has a task {name}"
+            yield f"some runs have no task {name}"
 
 
 def _doubts(name: str, side: Sequence[Facts]) -> Iterator[str]:
     if any("ended" not in run for run in side):
-        yield f"{name} did not come to its end"
+        yield f"{name} did not finish"
     failed = [run["exit_status"] for run in side if run.get("exit_status") not in (0, None)]
     if failed:
         status = failed[0]

@@ -1,8 +1,9 @@
-"""Runs compared, from what their ``run.json`` say: figure by figure, and a verdict for each task.
+"""Compares runs by their ``run.json``: figure by figure, with a verdict for each task.
 
-A task is called faster or slower only if the 95 % interval of the ratio of its rates lies wholly
-beyond a threshold. Of identical programs, ten pairs of runs made in turns are called different in
-0.01 % of comparisons, and a true difference of 3 % is found in 96 % (1 % between processes).
+A difference is reported only if the 95 % interval of the ratio of rates excludes zero difference
+and lies beyond a threshold. With ten alternating pairs of runs of identical programs, 0.01 % of
+comparisons report a difference; a true difference of 3 % is found in 96 % of them (if processes
+vary by 1 %).
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ if TYPE_CHECKING:
     Interval = tuple[float, float]
     Ratio = Callable[[Sequence[float], Sequence[float]], Interval | None]
 
-#: The smallest difference that counts, as a share: of repeated runs; and of one run a side, whose
-#: interval does not hold what processes of one program differ by.
+#: The smallest relative difference to report, for repeated runs; and for one run per side, whose
+#: interval does not include the variation between processes.
 THRESHOLD, SINGLE_THRESHOLD = 0.01, 0.05
 FASTER, SLOWER, NO_DIFFERENCE = "faster", "slower", "no difference shown"
 
 
 class Figure(NamedTuple):
-    """Something that both sides have.
+    """A figure to compare.
 
     Attributes:
-        path: Where it is in a task, or in ``run.json``.
-        metric: What it is.
+        path: Its dotted path in a task, or in ``run.json``.
+        metric: Its metric.
     """
 
     path: str
@@ -59,13 +60,13 @@ class ComparedFigure(NamedTuple):
 
     Attributes:
         task: The task; empty for figures of the whole run.
-        figure: What it is.
-        units: What the task's items are.
-        before: The figure of each run of the first side.
-        after: Those of the second side; in turns, each belongs to the one before at its place.
-        spread: Quartiles of single steps, of each side, where a side is one run.
-        ratio: Second side to first, of their :func:`middle` values; None if that is not known.
-        interval: 95 %, of the ratio; None if nothing is known of it.
+        figure: The figure.
+        units: The unit of the task's items.
+        before: The value of each run of the first side.
+        after: The values of the second side; of alternating runs, in pairs with ``before``.
+        spread: Quartiles of single steps by side, for one run per side.
+        ratio: Second side to first, of their :func:`middle` values; None if unknown.
+        interval: The 95 % interval of the ratio; None if unknown.
     """
 
     task: str
@@ -84,11 +85,11 @@ class TaskVerdict(NamedTuple):
     Attributes:
         task: The task.
         verdict: ``faster``, ``slower`` or ``no difference shown``.
-        why: The figure that it rests on, and why it shows no difference.
-        over: What the interval is over: ``pairs`` of runs made in turns, ``runs``, or the ``steps``
-            of one run a side; None without an interval.
-        ratio: Second side to first; None if it is not known.
-        interval: 95 %, of the ratio.
+        why: The deciding figure, and why it shows no difference.
+        over: The sample of the interval: ``pairs`` of alternating runs, ``runs``, or the ``steps``
+            of one run per side; None without an interval.
+        ratio: Second side to first; None if unknown.
+        interval: The 95 % interval of the ratio.
     """
 
     task: str
@@ -100,7 +101,7 @@ class TaskVerdict(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two sides compared, with the ``threshold`` that verdicts went by."""
+    """The comparison of two sides, with the ``threshold`` of its verdicts."""
 
     rows: list[ComparedFigure]
     verdicts: list[TaskVerdict]
@@ -115,7 +116,7 @@ def compare(
 
     Args:
         before: ``run.json`` of each run of the first side; at least one.
-        after: The same of the second side.
+        after: ``run.json`` of each run of the second side.
         threshold: The smallest relative difference to report. None: ``SINGLE_THRESHOLD`` for one
             run per side, otherwise ``THRESHOLD``.
     """
@@ -138,7 +139,7 @@ def compare(
 
 
 def middle(values: Sequence[float]) -> float:
-    """One value for all runs of a side: the geometric mean, as ratios are judged."""
+    """One value for all runs of a side: their geometric mean, which suits ratios."""
     return geometric_mean(values) if min(values) > 0 else median(values)
 
 
@@ -174,12 +175,12 @@ def _quartiles(runs: Sequence[Facts]) -> Interval | None:
 
 
 def _within(before: Facts, after: Facts, ratio: float) -> Interval | None:
-    """The interval of the ratio of two rates, from the times of the steps of one run a side.
+    """The interval of a ratio of rates, from the step times of one run per side.
 
-    Steps of one side may have more items: they make of the ratio of times the ``ratio`` of rates.
+    The ratio of times is scaled to the ``ratio`` of rates, as steps may differ in items.
     """
     a, b = _course(before), _course(after)
-    interval = ratio_within(b, a)  # Time per step: the other way round.
+    interval = ratio_within(b, a)  # Swapped: times, not rates.
     if interval is None:
         return None
     items = ratio * mean(b) / mean(a)
@@ -194,23 +195,24 @@ def _course(task: Facts) -> list[float]:
 def _judged(
     task: str, rows: Sequence[ComparedFigure], every: Sequence[Facts], over: str, threshold: float
 ) -> TaskVerdict:
-    """The verdict by the steady rate, or by the overall rate if a run has no steady one."""
+    """The verdict by the steady rate; by the overall rate if a run has no steady one."""
     steady = all(number(facts, "rate.steady") is not None for facts in every)
     path, which = ("rate.steady", "steady rate") if steady else ("rate.wall", "overall rate")
     row = next((row for row in rows if row.figure.path == path), None)
     if row is None or row.ratio is None:
-        return TaskVerdict(task, NO_DIFFERENCE, "its rate is not known of both")
+        return TaskVerdict(task, NO_DIFFERENCE, "a side has no rate")
     if len({str(facts.get("units")) for facts in every}) > 1:
-        return TaskVerdict(task, NO_DIFFERENCE, "they count different things")
+        return TaskVerdict(task, NO_DIFFERENCE, "their units differ")
     if row.interval is None:
         said = {str(at(f, "steady.verdict")) for f in every if not number(f, "rate.steady")}
-        little = "too little to tell" if steady else " and ".join(sorted(said))
-        return TaskVerdict(task, NO_DIFFERENCE, f"one run a side, and {little}", None, row.ratio)
+        little = "too few steps" if steady else " and ".join(sorted(said))
+        why = f"one run per side, and {little}"
+        return TaskVerdict(task, NO_DIFFERENCE, why, None, row.ratio)
     (low, high), limit, least = row.interval, 1 + threshold, f"{100 * threshold:g} %"
     if low > limit or high < 1 / limit:
         faster = (low > 1) == (row.figure.metric.better == catalogue.UP)
         return TaskVerdict(task, FASTER if faster else SLOWER, which, over, row.ratio, row.interval)
-    why = "the interval holds no difference" if low <= 1 <= high else f"it may be under {least}"
+    why = "the interval includes zero" if low <= 1 <= high else f"it may be under {least}"
     if low >= 1 / limit and high <= limit:
         why = f"less than {least}"
     return TaskVerdict(task, NO_DIFFERENCE, f"{which}: {why}", over, row.ratio, row.interval)

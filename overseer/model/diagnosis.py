@@ -1,8 +1,7 @@
-"""What a run's figures say, in one verdict: what is wrong, why, and what to try next.
+"""Diagnoses a run from its figures: one verdict, the reason, and what to try next.
 
-The facts are those of ``run.json``; nothing is advised that they do not show. Verdicts about where
-time goes compete by the share of the time that is lost; those about whether figures can be trusted
-come in where no such loss is large. Thin evidence gives no verdict.
+All evidence is in ``run.json``. Bottlenecks are ranked by the share of time that they cost. Doubts
+about the figures come first unless a bottleneck dominates. Weak evidence gives no verdict.
 """
 
 from __future__ import annotations
@@ -27,42 +26,41 @@ if TYPE_CHECKING:
 
     from .facts import Facts
 
-#: Fewer steps or seconds than these say nothing about a run.
+#: Minimum steps and seconds for a verdict.
 MIN_DIAGNOSED_STEPS, MIN_DIAGNOSED_SECONDS = 12, 0.25
-#: Shares of the time from which on they are worth a complaint.
+#: Shares of time from which a verdict is given.
 LOADER_LIMIT, HOST_LIMIT, PAUSE_LIMIT, COMPUTE_LIMIT = 0.25, 0.35, 0.3, 0.75
-#: A share that outweighs doubts about the figures.
+#: A bottleneck of this share outranks doubts about the figures.
 DOMINANT = 0.5
-#: The parts of steps that take fewer seconds may be mostly voir's own.
+#: Parts of shorter steps may be mostly voir's own cost; seconds.
 MIN_STEP_SECONDS = 40e-6
-#: Work of fewer seconds a step on the host may be mostly the calls of its operations.
+#: Work shorter than this per step, in seconds, may be mostly overhead of calls on the host.
 SMALL_WORK = 2e-3
-#: A forward so many times as long as its backward is mostly of calls that learn nothing; and where
-#: no forward was seen, what is up to so many times as long as ``backward`` may be one.
+#: A forward this many times as long as its backward consists mostly of calls that do not train. If
+#: no forward was seen, *other* up to the second ratio may contain it.
 ACTING_RATIO, UNSEEN_RATIO = 1.5, 3
-#: How far from its limit a share must be for the next run to be on the same side, and how far where
-#: other programs fill the processors: they slow down work, and not what sleeps.
+#: Distance from a limit at which the next run is on the same side of it; the second if other
+#: programs fill the processors, which slows work but not waiting.
 MARGIN, CROWDED_MARGIN = 0.02, 0.15
-#: The part of the processors from which on other programs disturb, and how full those are then.
+#: The share of the processors from which other programs disturb; and the total load, in percent.
 CPU_SHARED, CPU_FULL = 0.25, 75
-#: A GPU busier than this limits a run; less busy than the second, it waits; than the third, it is
-#: not used by the run.
+#: Utilisation above which a GPU limits the run, below which it waits, and below which it is unused.
 GPU_BUSY, GPU_IDLE, GPU_USED = 0.85, 0.5, 0.02
-#: How much of the time clocks may be held down, by reason; a power cap is usual under full load.
+#: Share of time with reduced clocks that is reported; power caps are usual under full load.
 THROTTLED, POWER_CAPPED = 0.1, 0.5
-#: A call that waits for a device matters on a CPU if it takes so much of the steps' time.
+#: Share of the steps' time from which a call that waits for a CPU "device" is reported.
 COSTLY_SYNC = 0.05
-#: How far apart other programs alone drive the quartiles of step times, as a ratio.
+#: Ratio of the quartiles of step times that other programs alone can cause.
 NOISY_QUARTILES = 1.5
-#: The verdicts that too many threads may be the reason of.
+#: Verdicts that too many threads can cause.
 _SLOWED = ("compute-bound", "host-bound", "never steady")
-#: What to try against pauses of each kind.
+#: What to try, by kind of pause.
 _SHORTER = {
     "evaluation": "evaluate less often, or on fewer batches",
     "acting": "if they evaluate, do so less often; if they collect data, act in larger batches",
-    "checkpoint": "save less often, or in a thread or process of its own",
-    "declared": "do less often what the script or the voirfile declares to be a pause",
-    "between epochs": "look at what runs between epochs: loaders that start anew, metrics, plots",
+    "checkpoint": "save less often, or in a separate thread or process",
+    "declared": "do less often what the script or the voirfile declares as a pause",
+    "between epochs": "look at what runs between epochs: restarted loaders, metrics, plots",
     "unexplained": "voir --trace shows what these steps do; voir init how to declare it",
 }
 
@@ -73,8 +71,8 @@ class Diagnosis:
     Attributes:
         verdict: One of ``loader-bound``, ``compute-bound``, ``host-bound``, ``pause-heavy``,
             ``memory growing``, ``throttled``, ``never steady``, ``no bottleneck found``.
-        why: The figure it rests on.
-        next: What to try; None if there is nothing to be done.
+        why: The figure that shows it.
+        next: What to try, if anything.
     """
 
     __slots__ = ("next", "verdict", "why")
@@ -89,12 +87,12 @@ class Diagnosis:
 
 
 class _TimeShares:
-    """Where a task's time goes; shares of parts are of the steps, ``pause`` of all the time.
+    """Shares of a task's time: of parts in the time of steps, of ``pause`` in all time.
 
     Attributes:
-        steps: How many steps the shares are of, and ``seconds`` what they took.
-        settled: The seconds of typical steps: without a steady state the first one is among them.
-        parts: The share of each part; empty if unknown, or too short to tell.
+        steps: The number of steps, and ``seconds`` their time.
+        settled: The seconds of typical steps, without the first one.
+        parts: The share of each part; empty if unknown or if steps are too short.
         loading, other, work: Shares; None if unknown.
     """
 
@@ -123,15 +121,15 @@ class _TimeShares:
         if "forward" not in self.parts and (self.other or 0.0) <= UNSEEN_RATIO * self._share(
             "backward"
         ):
-            self.other = None  # A forward that was not seen may be in it.
+            self.other = None  # It may contain an unseen forward.
 
     def _share(self, name: str) -> float:
         return self.parts.get(name, 0.0)
 
     def exceeds(self, share: float, limit: float, slack: float) -> bool:
-        """Whether a share does, also if the longest step, all of it, had been like others.
+        """Whether a share exceeds its limit by ``slack``, even without the longest step.
 
-        With ``slack`` below 0: whether it may.
+        A negative ``slack`` asks whether it might exceed the limit.
         """
         rest = self.seconds - self._odd
         if slack > 0 and rest > 0:
@@ -139,15 +137,15 @@ class _TimeShares:
         return share >= limit + slack
 
     def each(self, share: float) -> float:
-        """The seconds that such a share takes of a step."""
+        """The seconds per step of a share."""
         return share * self.seconds / self.steps
 
 
 def diagnose(run: Facts) -> Diagnosis | None:
-    """The verdict on a run; None if the evidence is thin, or the next run may say otherwise.
+    """Diagnose a run; None if the evidence is weak or close to a limit.
 
     Args:
-        run: What ``run.json`` holds: ``tasks``, ``host``, ``devices``, ``seconds``, ``syncs``.
+        run: The contents of ``run.json``: ``tasks``, ``host``, ``devices``, ``seconds``, ``syncs``.
     """
     found = main_task(run)
     chosen = _diagnosed(run, found) if found is not None else None
@@ -171,14 +169,14 @@ def _diagnosed(run: Facts, found: Facts) -> Diagnosis | None:
     lost = [diagnosis for _, diagnosis in losses]
     if lost and (not doubts or (losses[0][0] >= DOMINANT and lost[0].verdict != "host-bound")):
         return _first([*lost[:1], *doubts, *lost[1:]])
-    if doubts:  # Also before the host's time: nobody can say whether that is lost.
+    if doubts:  # Before a small host-bound share too, whose loss is uncertain.
         return _first([*doubts, *lost])
     if unsteady is not None or any(_losses(run, task, -slack)) or not task.known:
         return unsteady
     if compute := _compute(run, task, slack):
         return compute
     uncertain = (
-        at(task.facts, "steady.verdict") == "never steady"  # Other programs may be why.
+        at(task.facts, "steady.verdict") == "never steady"  # Perhaps due to other programs.
         or _compute(run, task, -slack) is not None
         or _device_busy(run, task) is not None
         or task.parts.get("communication", 0.0) >= LOADER_LIMIT - slack
@@ -187,7 +185,7 @@ def _diagnosed(run: Facts, found: Facts) -> Diagnosis | None:
 
 
 def _first(ranked: list[Diagnosis]) -> Diagnosis:
-    """The first verdict, with what else is the matter at the end of its reason."""
+    """The first verdict; its reason also names the others."""
     chosen = ranked[0]
     others = dict.fromkeys(d.verdict for d in ranked if d.verdict != chosen.verdict)
     also = f"; also {', '.join(others)}" if others else ""
@@ -198,14 +196,14 @@ def _first(ranked: list[Diagnosis]) -> Diagnosis:
 
 
 def _losses(run: Facts, task: _TimeShares, slack: float) -> Iterator[tuple[float, Diagnosis]]:
-    """What costs time, by shares that exceed their limits by ``slack``, with the share of all."""
+    """Yield the bottlenecks whose shares exceed their limits by ``slack``, with those shares."""
     stepping, busy, loading = 1 - task.pause, _device_busy(run, task), task.loading or 0.0
     if task.exceeds(loading, LOADER_LIMIT, slack):
         yield loading * stepping, _loader(run, task, loading)
     if task.pause >= PAUSE_LIMIT + slack:
         yield task.pause, _pauses(task)
     if task.other is not None and task.exceeds(task.other, HOST_LIMIT, slack):
-        # It may be a wait for a device that works.
+        # It may be waiting for a busy device.
         on_host = at(task.facts, "rate.clock") in (None, HOST_CLOCK)
         if busy < GPU_BUSY - slack if busy is not None else on_host:
             yield task.other * stepping, _host(run, task, task.other)
@@ -214,16 +212,16 @@ def _losses(run: Facts, task: _TimeShares, slack: float) -> Iterator[tuple[float
         and loading < LOADER_LIMIT + slack
         and (1.0 if busy is None else busy) < GPU_IDLE - slack
     ):
-        why = f"the GPU is busy {percent(busy or 0.0)} of the time, batches are there"
+        why = f"the GPU is busy {percent(busy or 0.0)} of the time, and batches are ready"
         yield (1 - (busy or 0.0)) * stepping, Diagnosis("host-bound", why, _less_waiting(run))
 
 
 def _loader(run: Facts, task: _TimeShares, share: float) -> Diagnosis:
     of = "the steps' time" if task.pause >= 0.01 else "the time"
     why = f"{percent(share)} of {of} waits for batches, {duration(task.each(share))} a step"
-    then = "load ahead (more num_workers of its DataLoader), or do less for each item"
+    then = "prefetch (more num_workers of the DataLoader), or do less for each item"
     if (number(run, "host.cpu.mean") or 0.0) >= 90 and not _disturbed(run):
-        then = "do less for each item, or do it once ahead: the processors are full"
+        then = "do less for each item, or preprocess once: the processors are full"
     return Diagnosis("loader-bound", why, then)
 
 
@@ -238,29 +236,29 @@ def _pauses(task: _TimeShares) -> Diagnosis:
     why = f"{percent(task.pause)} of the time is in {times}{': ' if named else ''}{named}"
     chief = ranked[0] if ranked else "unexplained"
     if chief == "evaluation" and number(task.facts, "loading.seconds") is None:
-        chief = "acting"  # Passes without a loader may be an agent's.
+        chief = "acting"  # Without a loader it may be an RL agent.
     return Diagnosis("pause-heavy", why, _SHORTER.get(chief, _SHORTER["unexplained"]))
 
 
 def _host(run: Facts, task: _TimeShares, share: float) -> Diagnosis:
-    why = f"{percent(share)} of a step, {duration(task.each(share))}, is loss and Python between"
+    why = f"{percent(share)} of a step, {duration(task.each(share))}, is the loss and Python code"
     if task.loading is None and not run.get("syncs"):
-        then = "voir init shows how to tell these apart; load ahead, or do less in Python"
+        then = "voir init shows how to separate these; prefetch, or do less in Python"
         return Diagnosis("host-bound", f"{why}, or makes batches", then)
     return Diagnosis("host-bound", why, _less_waiting(run))
 
 
 def _less_waiting(run: Facts) -> str:
-    """What to try where the host is the limit: the calls that wait, where they were counted."""
+    """The advice against a slow host: the calls that wait for the device, if counted."""
     if "syncs" not in run and _used(run):
-        return "fewer .item(), print, logging each step: voir --verify names those that wait"
+        return "fewer .item(), print and log calls each step: voir --verify names those that wait"
     waits = [
         call
         for call in entries(run, "syncs")
         if call.get("device") != "cpu" or (number(call, "share") or 0.0) > COSTLY_SYNC
     ]
     if not waits:
-        return "voir --profile shows what it is: do it less often, or for larger batches"
+        return "voir --profile shows which code it is: run it less often, or on larger batches"
     each, more = number(waits[0], "each") or 1.0, len(waits) - 1
     often = f"{each:,.0f}" if each >= 10 else f"{each:.2g}"
     also = f" and {more} more" if more else ""
@@ -280,15 +278,15 @@ def _compute(run: Facts, task: _TimeShares, slack: float) -> Diagnosis | None:
     forward, backward = (task.parts.get(name, 0.0) for name in ("forward", "backward"))
     if not _used(run) and backward and forward >= ACTING_RATIO * backward:
         times = f"forward takes {forward / backward:.1f} times as long as backward"
-        then = f"{times}: larger batches for what learns nothing (acting, frozen parts)"
+        then = f"{times}: larger batches where nothing trains (acting, frozen parts)"
     elif entries(run, "devices") and not _used(run):
-        then = 'the GPU, which is idle: model.to("cuda"), and each batch'
+        then = 'use the idle GPU: model.to("cuda"), and each batch'
     elif not _used(run) and task.each(work) < SMALL_WORK:
         short = duration(task.each(work))
-        then = f"larger batches, torch.compile: {short} a step may be mostly calls of operations"
+        then = f"larger batches, torch.compile: {short} a step may be mostly call overhead"
     else:
         gpu = "" if _used(run) else "a GPU, "
-        then = f"{gpu}bfloat16, torch.compile, a leaner model: the rest is small"
+        then = f"{gpu}bfloat16, torch.compile, a smaller model: all else is small"
     return Diagnosis("compute-bound", why, then)
 
 
@@ -299,16 +297,16 @@ def _nothing(task: _TimeShares) -> Diagnosis:
         "pauses": task.pause or None,
     }
     known = [f"{name} {percent(share)}" for name, share in shares.items() if share is not None]
-    why = f"{', '.join(known)} of the time" if known else "steps take their time, and no more"
+    why = f"{', '.join(known)} of the time" if known else "no part of a step stands out"
     return Diagnosis("no bottleneck found", why)
 
 
-# Whether the figures hold
+# Doubts about the figures
 
 
 def _growing(run: Facts, task: _TimeShares) -> Iterator[Diagnosis]:
     first, made = number(task.facts, "first_step_seconds"), number(task.facts, "steps") or 0.0
-    stepping = task.wall - (first or 0.0)  # Growth is looked for behind the first step.
+    stepping = task.wall - (first or 0.0)  # Growth is measured after the first step.
     pace = (made - (first is not None)) / stepping if stepping > 0 else 0.0
     grown = [("the script", part(run, "host", "memory", "process", "growth"))]
     grown += [("the GPU's memory", part(device, "memory", "growth")) for device in _used(run)]
@@ -318,7 +316,7 @@ def _growing(run: Facts, task: _TimeShares) -> Iterator[Diagnosis]:
             steps = pace * seconds
             each = f", {size(grew / steps)} a step" if steps >= 1 else ""
             why = f"{what} grew by {size(grew)} in {duration(seconds)}{each}"
-            advice = "look for what is kept each step: a list of losses keeps their graphs"
+            advice = "look for objects kept each step: a list of losses keeps their graphs"
             yield Diagnosis("memory growing", why, advice)
 
 
@@ -332,8 +330,8 @@ def _throttled(run: Facts) -> Iterator[Diagnosis]:
     ]
     if held:
         share, reason, device = max(held, key=lambda each: each[0])
-        why = f"gpu {device.get('index', 0)} was held back {percent(share)} of the time: {reason}"
-        advice = "mind cooling and power limit; do not compare this run's rates"
+        why = f"gpu {device.get('index', 0)} was throttled {percent(share)} of the time: {reason}"
+        advice = "check cooling and power limit; do not compare this run's rates"
         yield Diagnosis("throttled", why, advice)
 
 
@@ -342,13 +340,13 @@ def _never_steady(run: Facts, task: _TimeShares) -> Diagnosis | None:
         return None
     q1, q3 = number(task.facts, "rate.q1"), number(task.facts, "rate.q3")
     units = str(task.facts.get("units") or "items").removesuffix("/s")
-    why = f"{task.steps:,.0f} steps, and no level that they keep"
+    why = f"{task.steps:,.0f} steps without a stable level"
     if q1 and q3:
         why = f"half of {task.steps:,.0f} steps between {q1:,.0f} and {q3:,.0f} {units}/s"
     advice = "run longer, or find what varies: batch shapes, data, logging"
     if _disturbed(run):
         if q1 and q3 and q3 < NOISY_QUARTILES * q1:
-            return None  # The others do that much to any program.
+            return None  # Other programs explain this much.
         used = percent(others_share(run) or 0.0)
         advice = f"a quieter machine: other programs use {used} of the processors"
     return Diagnosis("never steady", why, advice)
@@ -358,7 +356,7 @@ def _never_steady(run: Facts, task: _TimeShares) -> Diagnosis | None:
 
 
 def _fewer_threads(run: Facts) -> str | None:
-    """What to try where torch has more threads than there are processors for them."""
+    """The advice if torch has more threads than processors."""
     threads = number(run, "provenance.torch.threads") or 0.0
     cores = number(run, "host.cpu.cores") or threads
     if threads <= cores or _used(run):
@@ -372,13 +370,13 @@ def _disturbed(run: Facts) -> bool:
 
 
 def _used(run: Facts) -> list[Facts]:
-    """The devices that were not idle all the time; what is the matter with others is no matter."""
+    """The devices that the run used."""
     means = [(device, number(device, "utilisation.mean")) for device in entries(run, "devices")]
     return [device for device, mean in means if mean is None or mean >= GPU_USED]
 
 
 def _device_busy(run: Facts, task: _TimeShares) -> float | None:
-    """How busy the GPUs in use were, where steps fill enough of the run for its mean to tell."""
+    """The utilisation of the busiest GPU; None if steps fill too little of the run."""
     seconds = number(run, "seconds")
     if not seconds or task.seconds < 0.6 * seconds or task.seconds < 3:
         return None

@@ -1,4 +1,4 @@
-"""Events as the fold reads them: their layout, and which part of a step each kind is."""
+"""The layout of events, and the part of a step that each kind belongs to."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 #: start, value, object, site, thread, duration (low and high), depth, flags.
 RECORD = struct.Struct("<QdIHHIHBB")
 
-#: The parts of a step, by their places in :data:`~overseer.recorder.sites.PARTS`.
-LOADING: Final = 0
-FORWARD: Final = 1
-BACKWARD: Final = 2
-OPTIMIZER: Final = 3
-COMMUNICATION: Final = 4
-OTHER: Final = 5
-#: Of an open step: what lies between pairs. That is loading, unless something else tells loading.
-BETWEEN: Final = 6
+#: The parts of a step, as indices of :data:`~overseer.recorder.sites.PARTS`.
+PART_LOADING: Final = 0
+PART_FORWARD: Final = 1
+PART_BACKWARD: Final = 2
+PART_OPTIMIZER: Final = 3
+PART_COMMUNICATION: Final = 4
+PART_OTHER: Final = 5
+#: Time between pairs in an open step: loading, unless other events show the loading.
+PART_BETWEEN: Final = 6
 
-#: The part that a span's own time belongs to, by its kind.
-PART = [OTHER] * 256
+#: The part of a span's exclusive time, by kind.
+PART_OF = [PART_OTHER] * 256
 for _kind in k.KINDS.values():
-    PART[_kind.number] = k.PARTS.index(_kind.part)
+    PART_OF[_kind.number] = k.PARTS.index(_kind.part)
 
-#: Kinds with which the time of the first step may begin.
-BEGIN = frozenset(kind.number for kind in k.KINDS.values() if kind.begins)
+#: Kinds of events that can begin the first step.
+FIRST_KINDS = frozenset(kind.number for kind in k.KINDS.values() if kind.begins)

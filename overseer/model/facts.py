@@ -1,6 +1,6 @@
-"""Reads values out of what ``run.json`` holds, whatever that is: nothing here raises.
+"""Reads values from the contents of a ``run.json``; never raises.
 
-A value that is absent, or of another type than expected, is not known.
+An absent value, or one of another type than expected, is unknown.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     Facts = Mapping[str, Any]
     T = TypeVar("T")
 
-#: The clock of steps where no device has one.
+#: The clock of steps without a device's clock.
 HOST_CLOCK = "perf_counter"
 
 
 def part(of: object, *keys: str) -> Facts:
-    """The mapping under ``keys``, one in the other; an empty one if there is none."""
+    """The mapping under nested ``keys``; an empty one if absent."""
     for key in keys:
         of = of.get(key) if isinstance(of, dict) else None
     return of if isinstance(of, dict) else {}
 
 
 def at(facts: object, path: str) -> object:
-    """The value under a dotted path, in lists by number; None if there is none."""
+    """The value under a dotted path, with indices for lists; None if absent."""
     for key in path.split("."):
         if isinstance(facts, dict):
             facts = facts.get(key)
@@ -41,13 +41,13 @@ def at(facts: object, path: str) -> object:
 
 
 def number(facts: object, path: str = "") -> float | None:
-    """The number under a dotted path, or ``facts`` itself; None if it is no finite number."""
+    """The finite number under a dotted path, or ``facts`` itself; otherwise None."""
     value = at(facts, path) if path else facts
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
         return float(value) if math.isfinite(value) else None
-    except OverflowError:  # A whole number beyond any float.
+    except OverflowError:  # An integer too large for a float.
         return None
 
 
@@ -58,28 +58,28 @@ def entries(of: object, key: str) -> list[Facts]:
 
 
 def ordered(tasks: Mapping[str, T]) -> dict[str, T]:
-    """Tasks in the order in which they are shown: ``train`` first, the others as they came."""
+    """Tasks in display order: ``train`` first, the others as they began."""
     return dict(sorted(tasks.items(), key=lambda task: task[0] != "train"))
 
 
 def main_name(steps: Mapping[str, float]) -> str | None:
-    """The task that a run is about, of those with so many steps; None if there are none.
+    """The main task of a run, by the steps of each; None without steps.
 
-    ``train``, else the one with the most steps; an evaluation only if there is no other.
+    ``train``, otherwise the task with the most steps; evaluation only without any other.
     """
     made = {name: (name == "train", name != "eval", n) for name, n in steps.items() if n}
     return max(made, key=lambda name: made[name], default=None)
 
 
 def main_task(run: Facts) -> Facts | None:
-    """What is known of the task that a run is about."""
+    """The facts of a run's main task."""
     tasks = {name: part(run, "tasks", name) for name in part(run, "tasks")}
     main = main_name({name: number(task, "steps") or 0 for name, task in tasks.items()})
     return None if main is None else tasks[main]
 
 
 def breakdown(task: Facts) -> dict[str, float]:
-    """The share of each known part of a step; together they are 1. Empty if none is known."""
+    """The share of each known part of a step; the shares add up to 1."""
     shown = part(task, "breakdown")
     known = {name: number(shown.get(name)) for name in PARTS}
     seconds = {name: max(0.0, value) for name, value in known.items() if value is not None}
@@ -88,18 +88,18 @@ def breakdown(task: Facts) -> dict[str, float]:
 
 
 def wall_seconds(task: Facts) -> float | None:
-    """The time from a task's first step to its last, pauses included."""
+    """Seconds from a task's first step to its last, pauses included."""
     rate, amount = number(task, "rate.wall"), number(task, "items") or number(task, "steps")
     return amount / rate if rate and amount else None
 
 
 def pause_share(task: Facts) -> float | None:
-    """The share of that time that is in pauses."""
+    """The share of a task's wall time in pauses."""
     wall, paused = wall_seconds(task), number(task, "pause.seconds")
     return max(0.0, paused / max(wall, paused)) if wall and paused is not None else None
 
 
 def others_share(run: Facts) -> float | None:
-    """The share of the processors that other programs used; None if that was not watched."""
+    """The share of the processors that other programs used; None if not sampled."""
     whole, own = number(run, "host.cpu.mean"), number(run, "host.cpu.process.mean")
     return max(0.0, whole - own) / 100 if whole is not None and own is not None else None

@@ -1,8 +1,7 @@
-"""The fold: events in, tasks and steps out; the one place that knows what a step is.
+"""The fold: turns events into tasks and steps; nothing else counts steps.
 
-Its rules are those of docs/measuring.md; ``R8`` in a comment is rule 8 there. Each thread is folded
-by itself. A *turn* is what lies between two *cuts*; a cut is where a loader is asked for a batch,
-where a step ends, and, without a batch, where a model learns after models only looked (R3).
+It implements the rules of docs/measuring.md, which defines the terms; ``R8`` in a comment is rule 8
+there. Each thread is folded separately, by a :class:`Lane`.
 """
 
 from __future__ import annotations
@@ -11,13 +10,22 @@ from functools import cached_property
 
 from ..recorder import sites as k
 from .alike import Alike, read, same
-from .events import BEGIN, BETWEEN, COMMUNICATION, FORWARD, LOADING, OTHER, PART, RECORD
-from .later import Later
+from .declared import DeclaredSteps
+from .events import (
+    FIRST_KINDS,
+    PART_BETWEEN,
+    PART_COMMUNICATION,
+    PART_FORWARD,
+    PART_LOADING,
+    PART_OF,
+    PART_OTHER,
+    RECORD,
+)
+from .later import LateValues
 from .optimizers import Round
-from .pauses import BETWEEN_EPOCHS, CHECKPOINT, DECLARED, EVALUATION
-from .steps import NAN, Late, Segment, Step
-from .tasks import BATCH, GIVEN, LEFT, Task
-from .told import Told
+from .pauses import CHECKPOINT_PAUSE, DECLARED_PAUSE, EPOCH_PAUSE, EVALUATION_PAUSE
+from .steps import UNKNOWN, LateValue, Segment, Step
+from .tasks import WHY_BATCH, WHY_GIVEN, WHY_LEFT, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,33 +34,32 @@ if TYPE_CHECKING:
 
 
 TRAIN, EVAL, INFERENCE = "train", "eval", "inference"
-#: How many models and loaders are told apart.
-MANY, FEW = 1024, 16
+#: Maximum count of models, iterators and sizes remembered; and of held turns.
+MAX_TRACKED, MAX_HELD = 1024, 16
 _CALLS: Final = k.CALLS
 _NO_BATCH = k.ENDED | k.FAILED
 
 
 class Fold:
-    """Folds events of all threads, fed in order and in pieces of any size.
+    """Folds the events of all threads, fed in order and in pieces of any size.
 
     Args:
-        sites: The table of sites, one dictionary for each number; it may grow.
+        sites: The table of sites, indexed by number; it may grow.
         emit: Called with each finished step.
-        method: What tells the steps of a task that has both marks and pairs: ``step`` or ``wrap``
-            take one of them only; None: the rule.
-        first: The first site of this run: those before are of earlier ones in this process.
-        together: Called with finished steps that are like the one before them, in the place of
-            ``emit`` with each; None: these are told one by one, too.
+        method: ``step`` uses only marks, ``wrap`` only pairs; None: both (R21).
+        first: The first site of this run; earlier ones belong to other runs of the process.
+        together: Called with consecutive similar steps as one, instead of ``emit`` with each; None:
+            ``emit`` is called with all steps.
 
     Attributes:
-        tasks: By name, in the order in which they began.
-        made: Whether an optimizer was made.
-        graded: Whether gradients were taken apart from ``backward``: by whom, is not known.
-        time_first: Whether a model has layers that take time in the place of the batch.
-        lost: Whether structure events were lost: steps and items are unknown from there on.
-        unused: How often gradients were computed of which no step came.
-        together: What is called with steps that were counted together.
-        unlike: A thread whose steps were read otherwise than they are, in these events.
+        tasks: Tasks by name, in the order in which they began.
+        made: Whether an optimizer was created.
+        graded: Whether gradients were computed without ``backward``, for an unknown purpose.
+        time_first: Whether a model has layers with time in the first dimension (R14).
+        lost: Whether structure events were lost: steps and items are unknown from then on.
+        unused: The number of backwards without a step.
+        together: The function called with steps that were counted together.
+        unlike: A thread of which the C function misread the last step of these events.
     """
 
     def __init__(
@@ -69,16 +76,16 @@ class Fold:
         self.lost = self.made = self.time_first = self.graded = False
         self.unused = 0
         self._kinds: list[int] = []
-        self._plain = bytearray()  # Those that a step may have which is counted with others.
+        self._plain = bytearray()  # Kinds, or 0 for events that similar steps may not have.
         self._closed: tuple[Lane, int, tuple[Any, ...] | None] | None = None
         self.unlike: Lane | None = None
         self._expected: dict[str, set[tuple[int, bool]]] = {}
         self.lanes: dict[int, Lane] = {}
-        self._numbers, self._times = Later(NAN), Later((NAN, NAN))
+        self._numbers, self._times = LateValues(UNKNOWN), LateValues((UNKNOWN, UNKNOWN))
 
     @property
     def told_by(self) -> str:
-        """What tells the steps: ``marks``, ``optimizers``, ``backwards`` or ``batches``."""
+        """The source of steps: ``marks``, ``optimizers``, ``backwards`` or ``batches``."""
         if any(lane.told_tasks for lane in self.lanes.values()):
             return "marks"
         train = self.tasks.get(TRAIN)
@@ -97,8 +104,8 @@ class Fold:
         """Fold the next events.
 
         Args:
-            data: Events of the structure ring, whole ones.
-            lost: How many were lost before them.
+            data: Whole events of the structure ring.
+            lost: The number of events lost before them.
         """
         self.lost |= lost > 0
         if len(self._kinds) < len(self.sites):
@@ -107,7 +114,7 @@ class Fold:
         loading, forward, backward, optimizer = k.LOADING, k.FORWARD, k.BACKWARD, k.OPTIMIZER
         marked, failed, nested = k.MARKED, k.FAILED, k.IN_OPTIMIZER
         scaler, last = k.SCALER, k.LAST_NESTING
-        start: int  # Told to the compiler: without, each is looked at before each use.
+        start: int  # Types for mypyc, which would otherwise check each one at each use.
         value: float
         what: int
         site: int
@@ -131,7 +138,7 @@ class Fold:
                 if site:
                     lane.rare(kind, start, ns, value, what, depth, flags, site)
                 else:
-                    lane = self._new_lane(number)  # Another thread has this number from here on.
+                    lane = self._new_lane(number)  # A new thread reuses this number.
                 if lane.closed:
                     at = self._count_alike(lane, data, at)
                 continue
@@ -147,26 +154,26 @@ class Fold:
                     lane.asked(start, value, what, flags)
             elif kind == forward and not flags & failed:
                 lane.forward(ns, value, what, flags)
-            # A span's own time (R17).
+            # A span's exclusive time (R17).
             turn, inside = lane.turn, lane.inside
             if flags >= marked:
                 lane.on_device(kind, start, depth)
             parts = turn.parts
             if inside[depth + 1]:
-                if ns > inside[depth + 1]:  # Else one around these never ended: it raised.
-                    parts[PART[kind]] += ns - inside[depth + 1]
+                if ns > inside[depth + 1]:  # Otherwise an inner span's parent raised.
+                    parts[PART_OF[kind]] += ns - inside[depth + 1]
                 inside[depth + 1] = 0
             else:
-                parts[PART[kind]] += ns
+                parts[PART_OF[kind]] += ns
             if depth:
                 inside[depth] += ns
             else:
                 gap = start - turn.end
                 if gap > 0:
                     parts[lane.rest] += gap
-                    if lane.rest == LOADING:
+                    if lane.rest == PART_LOADING:
                         lane.waited += gap
-                elif start < turn.start:  # The first, around what has begun the time (R18).
+                elif start < turn.start:  # The first span, around the event that began time (R18).
                     turn.start = start
                 turn.end = start + ns
             if kind == backward:
@@ -189,7 +196,7 @@ class Fold:
                 task.arrived()
 
     def _count_alike(self, lane: Lane, data: bytes, at: int) -> int:
-        """A step has ended: count those behind it with the same events; returns where they end."""
+        """After a step, count those that follow with the same events; return the position."""
         lane.closed = False
         last, state = self._closed, lane.state()
         self._closed = lane, at, state
@@ -204,7 +211,7 @@ class Fold:
         return at + alike.n * (at - last[1])
 
     def _know_sites(self) -> None:
-        """There are new sites: marks and pairs are expected where they have places."""
+        """Read new sites: marks and pairs that the code contains are expected (R21)."""
         for number in range(len(self._kinds), len(self.sites)):
             row = self.sites[number]
             kind = int(row["kind"])
@@ -214,8 +221,8 @@ class Fold:
                 places = self._expected.setdefault(row.get("task") or TRAIN, set())
                 places.add((kind, "selector" in row))
 
-    def expects(self, told: Told, pairs: bool) -> bool:
-        """Whether marks, or with ``pairs`` these too, are expected to tell the steps of a task."""
+    def expects(self, told: DeclaredSteps, pairs: bool) -> bool:
+        """Whether marks (or ``pairs`` too) are expected to define the steps of a task (R21)."""
         if told.overdue or told.task not in self._expected:
             return False
         places = self._expected[told.task]
@@ -231,17 +238,17 @@ class Fold:
         return lane
 
     def finish(self) -> None:
-        """There is no more: what was held back is told."""
+        """Close everything held back, at the end."""
         for lane in self.lanes.values():
             lane.finish()
         for task in self.tasks.values():
             task.end_all()
 
     def steps(self, task: str | None = None) -> int:
-        """How many steps there are as the rules now say, those that are held back included.
+        """The number of steps so far, held ones included.
 
         Args:
-            task: Of this task; None: of training, or of all tasks where nothing learns.
+            task: The task; None: training, or all tasks if nothing trains.
         """
         found = self.tasks.get(task or TRAIN)
         held = sum(lane.held.get(task or TRAIN, 0) for lane in self.lanes.values())
@@ -269,24 +276,24 @@ class Fold:
             lane = self.lanes[int(number)] = Lane(self, int(number))
             lane.resume(tellers)
 
-    # What comes later than its event
+    # Late values
 
-    def expect(self, site: int, start: int) -> Late:
-        """A number that will come as a LATE event of this site and start."""
-        late = Late()
+    def expect(self, site: int, start: int) -> LateValue:
+        """Expect a number as a ``LATE`` event of this site and start."""
+        late = LateValue()
         self._numbers.expect((site, start), late.take)
         return late
 
     def expect_loss(self, site: int, start: int, task: Task) -> None:
-        """A loss that was given and will come as such an event."""
+        """Expect a given loss as a ``LATE`` event."""
         self._numbers.expect((site, start), task.lost)
 
     def arrive(self, site: int, start: int, value: float) -> None:
-        """It has come."""
+        """Pass on an arrived number."""
         self._numbers.arrive((site, start), value)
 
     def expect_times(self, thread: int, start: int, gap: Segment, own: Segment | None) -> None:
-        """A device's times of the event of this thread and start: before it, and its own."""
+        """Expect a device's times of an event, by thread and start: of the gap before, its own."""
 
         def take(times: tuple[float, float]) -> None:
             gap.ns = times[0]
@@ -296,7 +303,7 @@ class Fold:
         self._times.expect((thread, start), take)
 
     def timed(self, thread: int, start: int, gap: float, ns: int) -> None:
-        """They have come; with thread 0, no more will."""
+        """Pass on arrived times; thread 0 means that no more will arrive."""
         if thread:
             self._times.arrive((thread, start), (gap, float(ns)))
         else:
@@ -312,54 +319,54 @@ def _difference(a: list[int], b: list[int]) -> list[int]:
 
 
 class Lane:
-    """One thread's events, in order.
+    """Folds one thread's events, in order.
 
     Args:
-        fold: What it belongs to.
-        thread: The thread's number.
+        fold: The fold.
+        number: The thread's number.
 
     Attributes:
-        begun: Whether anything has happened that counts.
+        begun: Whether time has begun (R18).
         turn: The open turn.
-        inside: Nanoseconds in the spans within the open span of a depth.
-        rest: The part that time outside of spans is; ``waited``: how much of it there was (R20).
-        pending: An optimizer that has stepped within the span that is open.
-        closed: Whether a step of the training has just ended.
+        inside: Nanoseconds in spans within the open span, by depth.
+        rest: The part that time outside of spans counts to; ``waited``: its time so far (R20).
+        pending: An optimizer that has stepped within the open span (R2).
+        closed: Whether a training step has just ended.
     """
 
     def __init__(self, fold: Fold, number: int) -> None:
         self._fold, self._number = fold, number
-        self._told: dict[str, Told] = {}
-        self._last_told: tuple[str, int] = ("", 0)  # The task of the last step told, and its end.
-        # The time of all turns that have ended, by part; and when the last step was told.
+        self._told: dict[str, DeclaredSteps] = {}
+        self._last_told: tuple[str, int] = ("", 0)  # Task and end of the last declared step.
+        # Time of all turns that have ended, by part; and that at the last declared step.
         self._before = self._told_before = [0, 0, 0, 0, 0, 0, 0]
-        self._inner: Step | None = None  # What happened in steps of other tasks (rule 1).
-        self._declares: dict[int, tuple[Step, list[int], bool]] = {}  # What is open; before it.
-        self._rest = OTHER  # What ``rest`` is while no loop waits.
+        self._inner: Step | None = None  # Contents of other tasks' steps (R25).
+        self._declares: dict[int, tuple[Step, list[int], bool]] = {}  # Open pairs; time before.
+        self._rest = PART_OTHER  # ``rest`` while no loop waits.
         self.turn = Step(0)
         self.begun = False
         self.inside = [0] * 257
-        self.rest, self.waited = OTHER, 0
+        self.rest, self.waited = PART_OTHER, 0
         self.pending: int | None = None
         self._step: Step | None = None  # The turns of the open step.
-        self._held: dict[int | None, Step] = {}  # By loader: turns not known yet (R6, R7).
-        self._left: dict[int | None, list[float]] = {}  # By loader: batches that nothing took yet.
-        self._mixed: dict[int | None, str] = {}  # Of those, of several sizes: of which task.
-        self._last: list[float] = []  # The sizes of the batches of the last step that had any.
-        self._source: int | None = None  # The loader of the last step; and whether it goes on.
+        self._held: dict[int | None, Step] = {}  # Held turns, by loader (R6, R7).
+        self._left: dict[int | None, list[float]] = {}  # Sizes of unused batches, by loader.
+        self._mixed: dict[int | None, str] = {}  # Their task, if these sizes differ.
+        self._last: list[float] = []  # Sizes of the last step's batches.
+        self._source: int | None = None  # The last step's loader, and whether it goes on.
         self._goes_on = False
         self._round = Round(self._close)
         self._evaluation: Step | None = None
         self._learners: set[int] = set()
         self._iterators: dict[int, int] = {}
-        self._ended: int | None = None  # The loader that has ended last.
-        self._broken_off: int | None = None  # One that began anew while a step had batches of it.
-        self._seconds: set[int] = set()  # Iterators over a loader that another one goes over.
-        self._second: tuple[int, float] | None = None  # A batch of one of these, and its loader.
+        self._ended: int | None = None  # The loader that ended last.
+        self._broken_off: int | None = None  # A loader restarted within a step on its batches.
+        self._seconds: set[int] = set()  # Second iterators over a loader in use (R11).
+        self._second: tuple[int, float] | None = None  # Loader and size of a batch of these.
         self._backwards = 0  # Of the last step.
-        self._scaled: float | Late | None = None  # The loss before GradScaler made it larger.
+        self._scaled: float | LateValue | None = None  # The loss before GradScaler scaled it.
         self._zeroed = self._stepped = self._ambiguous = False
-        self._looked: list[tuple[float, float, float] | None] = [None, None]  # In two steps (R8).
+        self._looked: list[tuple[float, float, float] | None] = [None, None]  # Two steps (R8).
         self._gap: Segment | None = None
         self.closed = False
 
@@ -369,12 +376,12 @@ class Lane:
 
     @property
     def told_tasks(self) -> set[str]:
-        """Tasks whose steps the script or a voirfile tells, by marks or pairs."""
+        """Tasks whose steps marks or pairs define."""
         return {task for task, told in self._told.items() if told.told}
 
     @property
     def held(self) -> dict[str, int]:
-        """Steps that are not closed yet, by task: of optimizers, and of what is held back."""
+        """The number of steps not closed yet, by task."""
         early = {task: len(told.early) for task, told in self._told.items()}
         if not self._of(TRAIN).told:
             early[TRAIN] = early.get(TRAIN, 0) + int(self._round.complete)
@@ -382,7 +389,7 @@ class Lane:
 
     @property
     def tellers(self) -> dict[str, list[str]]:
-        """Tasks whose steps marks tell here, and those whose steps pairs tell."""
+        """Tasks whose steps marks define on this thread, and those whose steps pairs define."""
         told = self._told.items()
         return {
             "marked": [task for task, one in told if one.marked],
@@ -390,36 +397,36 @@ class Lane:
         }
 
     def resume(self, tellers: dict[str, list[str]]) -> None:
-        """Go on where the ``tellers`` of another lane of this thread were known."""
+        """Go on from the :attr:`tellers` of another lane of this thread."""
         for task in tellers.get("marked", ()):
             self._of(task).marked = True
         for task in tellers.get("paired", ()):
             self._of(task).paired = True
 
-    def _of(self, task: str) -> Told:
-        """What tells a task's steps here."""
+    def _of(self, task: str) -> DeclaredSteps:
+        """The marks and pairs of a task on this thread."""
         told = self._told.get(task)
         if told is None:
-            told = self._told[task] = Told(task)
+            told = self._told[task] = DeclaredSteps(task)
         return told
 
-    # Spans of torch's
+    # Spans of PyTorch calls
 
     def begins(self, kind: int, at: int) -> bool:
-        """R18: whether time begins with this."""
+        """R18: whether this event begins the time."""
         self._fold.made |= kind == k.MADE
-        if kind not in BEGIN:
+        if kind not in FIRST_KINDS:
             return False
         self.begun = True
         self.turn.start = self.turn.end = at
         return True
 
     def ended(self, kind: int, at: int, flags: int) -> None:
-        """An outermost span has ended that may tell a step."""
+        """Handle the end of an outermost span that may end a step."""
         if self.pending is not None:
             self._optimizer(self.pending, at)
         elif kind == k.SCALER:
-            if self.turn.backwards:  # R2: gradients were not finite.
+            if self.turn.backwards:  # R2: the scaler skipped the optimizer.
                 self._cut(at)
                 if self._step is not None:
                     self._step.forget(None)
@@ -443,7 +450,7 @@ class Lane:
         flags: int,
         site: int,
     ) -> None:
-        """A rarer kind of event: of torch's spans, a mark, or what does not nest with those."""
+        """Handle the rarer kinds of events: other spans, marks, and events that do not nest."""
         fold = self._fold
         if kind == k.LOOP:
             if self.begun and not depth:
@@ -457,7 +464,7 @@ class Lane:
             self._iterates(int(value) if value == value else None, what)
         elif kind == k.SAVE:
             if not depth:  # R19
-                self._pauses(CHECKPOINT, self.turn.move(ns, OTHER))
+                self._pauses(CHECKPOINT_PAUSE, self.turn.move(ns, PART_OTHER))
         elif kind == k.STEP:
             if flags & k.MARKED:
                 self._plain(start, self.rest)
@@ -500,7 +507,7 @@ class Lane:
             if flags & k.MARKED:
                 self.on_device(kind, start, depth)
             if not depth:
-                self._until(start + ns).move(ns, OTHER, COMMUNICATION)
+                self._until(start + ns).move(ns, PART_OTHER, PART_COMMUNICATION)
         elif kind == k.COMPILE:
             self.turn.compiled += ns
         elif kind == k.TIME_FIRST:
@@ -514,29 +521,29 @@ class Lane:
         return str(self._fold.sites[site].get("task") or TRAIN)
 
     def _until(self, at: int) -> Step:
-        """The turn, with all of its time up to now."""
+        """The turn, with its time up to ``at``."""
         turn = self.turn
         if not self.begun:
             self.begins(k.STEP, at)
         gap = at - turn.end
         if gap > 0:
             turn.parts[self.rest] += gap
-            if self.rest == LOADING:
+            if self.rest == PART_LOADING:
                 self.waited += gap
             turn.end = at
         return turn
 
     def _next(self, at: int, loader: int | None) -> Step:
-        """A new turn begins."""
+        """Begin a new turn."""
         before = [*self._before]
-        for part, ns in enumerate(self.turn.parts):  # A turn that was a step has fewer.
+        for part, ns in enumerate(self.turn.parts):  # A closed step has fewer parts.
             before[part] += ns
         self._before = before
         self.turn, self.waited = Step(at, loader), 0
         return self.turn
 
-    def _enters(self, told: Told, at: int, flags: int) -> None:
-        """A loop, or a call, begins in which marks come: a step begins here."""
+    def _enters(self, told: DeclaredSteps, at: int, flags: int) -> None:
+        """R22: begin a step where the loop or function with the mark is entered."""
         if not self.begun:
             self.begins(k.STEP, at)
         turn = self._until(at)
@@ -545,20 +552,20 @@ class Lane:
         told.entered = at
         told.before_entered = _sum(self._before, turn.parts)
 
-    def _iterated(self, told: Told, at: int) -> None:
-        """``voir.iterate`` asks for a batch: after another task, a step begins here."""
+    def _iterated(self, told: DeclaredSteps, at: int) -> None:
+        """``voir.iterate`` asks for a batch: after another task's step, a step begins here."""
         if self._last_told[0] != told.task:
             told.entered, told.before_entered = at, _sum(self._before, self.turn.parts)
 
     def _mark(self, site: int, items: float, at: int, flags: int) -> None:
-        """R1: a step has ended, as a mark says."""
+        """R22: end a step at a mark."""
         if self._fold.method == "wrap":
             return
         told, script = self._teller(site)
         if flags & k.FAILED:
             return
         if told.by_script and not script:
-            if items == items:  # The script tells this step itself.
+            if items == items:  # R21: the voirfile's mark only adds a size.
                 told.batches.append(items)
             return
         if not self.begun:
@@ -567,22 +574,22 @@ class Lane:
         start = max(told.entered, told.end) if told.entered else at
         self._tell(told, items, start, at)
 
-    def _waits(self, told: Told, at: int, flags: int) -> None:
-        """A loop of pairs begins: what came before is no waiting for its first batch."""
+    def _waits(self, told: DeclaredSteps, at: int, flags: int) -> None:
+        """R23: a loop with pairs begins; the time before it is not loading."""
         if not self.begun:
             self.begins(k.PAIR, at)
         turn = self._until(at)
         turn.resolve(False)
         if flags & k.MARKED:
-            self._plain(at, OTHER, turn)
+            self._plain(at, PART_OTHER, turn)
         told.entered, told.before_entered = at, _sum(self._before, turn.parts)
         told.split = True
-        if self.rest != LOADING:
-            self.rest = BETWEEN
-        self._rest = BETWEEN
+        if self.rest != PART_LOADING:
+            self.rest = PART_BETWEEN
+        self._rest = PART_BETWEEN
 
     def _pair_begins(self, site: int, items: float, at: int, flags: int) -> None:
-        """What lies between the last pair and this one was waiting for its batch."""
+        """R23: the time between the last pair and this one is loading."""
         told, _ = self._teller(site)
         told.split = True
         told.begins(items)
@@ -591,11 +598,11 @@ class Lane:
         turn = self._until(at)
         if flags & k.MARKED:
             self._plain(at, self.rest, turn)
-        self.rest = self._rest = OTHER
+        self.rest = self._rest = PART_OTHER
         told.opened = at
 
     def _pair(self, site: int, items: float, start: int, end: int, flags: int) -> None:
-        """R1: a pair splits the step of a mark; where there are no marks, it tells a step."""
+        """R21: a pair splits the step of a mark; without marks, it is a step."""
         told, script = self._teller(site)
         told.split = True
         if not self.begun:
@@ -603,9 +610,9 @@ class Lane:
         turn = self._until(end)
         if flags & k.MARKED:
             self._plain(end, self.rest, turn)
-        if self.rest == OTHER:
-            self.rest = BETWEEN
-        self._rest, told.opened = BETWEEN, 0
+        if self.rest == PART_OTHER:
+            self.rest = PART_BETWEEN
+        self._rest, told.opened = PART_BETWEEN, 0
         if flags & k.FAILED or (told.by_script and not script):
             return
         if told.marked or self._fold.method == "step":
@@ -614,7 +621,7 @@ class Lane:
                 self._fold.task(told.task).resize(items)  # Its mark came before its end.
             told.ends(items)
             return
-        told.begins(NAN)
+        told.begins(UNKNOWN)
         told.paired = True
         if self._fold.expects(told, pairs=False):
             for one in told.hold(self._ended_step(told, items, start, end)):
@@ -622,22 +629,22 @@ class Lane:
         else:
             self._tell(told, items, start, end)
 
-    def _teller(self, site: int) -> tuple[Told, bool]:
-        """What tells the steps of a site's task, and whether the site is the script's own."""
+    def _teller(self, site: int) -> tuple[DeclaredSteps, bool]:
+        """The marks and pairs of a site's task, and whether the site is the script's own."""
         row = self._fold.sites[site]
         told = self._of(self._task_of(site))
         told.sized |= "batch" in row.get("keys", ())
         script = "selector" not in row
         if script and not told.by_script:
             told.by_script = True
-            if told.told:  # A voirfile has told the first of these steps.
+            if told.told:  # A voirfile defined the first of these steps.
                 step = self._fold.task(told.task).take_back()
                 if step is not None:
                     told.early.append(step)
         return told, script
 
-    def _tell(self, told: Told, items: float, start: int, at: int) -> None:
-        """A step of a task has ended; what was held back of it is part of it."""
+    def _tell(self, told: DeclaredSteps, items: float, start: int, at: int) -> None:
+        """End a task's step, with what was held back of it."""
         early = None
         for one in told.taken():
             if one.items == one.items:
@@ -648,12 +655,12 @@ class Lane:
         self.closed = told.task == TRAIN and self._fold.together is not None
 
     def _ended_step(
-        self, told: Told, items: float, start: int, at: int, early: Step | None = None
+        self, told: DeclaredSteps, items: float, start: int, at: int, early: Step | None = None
     ) -> Step:
-        """The step of a task that ends now, with what was held back of it (R1).
+        """The step of a task that ends now, with what was held back of it (R22, R25).
 
-        It begins where the last step ended that was told on this thread; where that is of another
-        task and ended after the ``start`` of this step, it lies within this one.
+        It begins at the end of the last declared step of this thread. If that is another task's,
+        and ended after the ``start`` of this step, it lies within this one.
         """
         turn, task = self._until(at), told.task
         self._next(at, turn.loader)
@@ -667,28 +674,28 @@ class Lane:
         if early is not None:
             turn = early.add(turn)
         if around and inner is not None and told.inner is False:
-            self._fold.task(task).pause(EVALUATION, turn.less(inner))
+            self._fold.task(task).pause(EVALUATION_PAUSE, turn.less(inner))
         told.inner = around or (early is not None and told.inner is True)
         size, amount = self._items(turn), told.amount(items)
         turn.items = size if amount is None else amount
         if amount is not None or told.sized:
-            turn.why = BATCH
+            turn.why = WHY_BATCH
         elif not turn.took and not turn.calls:
-            turn.why = GIVEN
+            turn.why = WHY_GIVEN
         for one in self._told.values():
             if one is not told:
                 one.others = _sum(one.others or [0, 0, 0, 0, 0, 0, 0], turn.parts)
-        if not told.split:  # What lies between pairs is loading of their task only.
+        if not told.split:  # Time between pairs is loading of their own task only.
             turn.resolve(False)
         told.end, told.before = at, self._before
         self._told_before = self._before
         self._last_told = task, at
         return turn
 
-    def _trained(self, told: Told, turn: Step, around: bool, first: bool) -> Step:
-        """A step of the training that ends with ``turn``, with the turns that hooks have ended.
+    def _trained(self, told: DeclaredSteps, turn: Step, around: bool, first: bool) -> Step:
+        """The training step that ends with ``turn``, with the turns that hooks have ended.
 
-        ``first``: Nothing is held back, with which it would begin.
+        ``first``: no step is held back that would begin it.
         """
         inner, self._inner = self._inner, None
         ended = self._round.taken()
@@ -706,8 +713,8 @@ class Lane:
         self._stepped = True
         return turn
 
-    def _begin_at(self, told: Told, turn: Step) -> None:
-        """A step begins where the last one of its task ended, or else where its loop began."""
+    def _begin_at(self, told: DeclaredSteps, turn: Step) -> None:
+        """R22: move a step's begin to the end of its task's last step, or to its loop's begin."""
         since, before = told.end, told.before
         if not since and told.entered:
             since, before = told.entered, told.before_entered
@@ -715,8 +722,8 @@ class Lane:
         if parts != turn.parts:
             turn.parts, turn.segments, turn.start = parts, [], since or turn.start
 
-    def _other_step(self, told: Told, turn: Step, at: int, around: bool) -> None:
-        """Make ``turn`` the step of another task than the training."""
+    def _other_step(self, told: DeclaredSteps, turn: Step, at: int, around: bool) -> None:
+        """Make ``turn`` the step of a task other than training."""
         content = turn.content()
         self._inner = content if self._inner is None else self._inner.add(content)
         other, ended = self._last_told
@@ -727,7 +734,7 @@ class Lane:
         self._aside(turn)
         parts, since = _difference(self._before, self._told_before), ended
         if outer and not (other == told.task and ended > outer):
-            # It is the first one within a pair of another task.
+            # The first one within a pair of another task.
             parts, since = [0, 0, 0, 0, 0, 0, 0], at
             if told.entered > outer:
                 parts, since = _difference(self._before, told.before_entered), told.entered
@@ -735,17 +742,17 @@ class Lane:
             turn.parts, turn.segments, turn.start = parts, [], since or turn.start
 
     def declared_loading(self, start: int, ns: int, flags: int) -> None:
-        """A pair around loading."""
+        """Count the time of a ``loading`` pair."""
         turn = self._until(start + ns)
         if flags & k.MARKED:
-            self._plain(start + ns, LOADING)
+            self._plain(start + ns, PART_LOADING)
         since, _ = self._since(k.LOADING_BEGINS)
-        for part in (OTHER, BETWEEN):
-            turn.move(min(ns, turn.parts[part] - since[part]), part, LOADING)
+        for part in (PART_OTHER, PART_BETWEEN):
+            turn.move(min(ns, turn.parts[part] - since[part]), part, PART_LOADING)
         turn.waited = True
 
     def _paused(self, start: int, ns: int, flags: int) -> None:
-        """A pair around a pause: all of its time, whatever was found in it (R19)."""
+        """R19: count all time of a ``pause`` pair as a pause."""
         if not self.begun:
             return
         turn = self._until(start + ns)
@@ -754,16 +761,16 @@ class Lane:
         (since, turn.waited), paused = self._since(k.PAUSE_BEGINS), 0
         for part in range(7):
             paused += turn.move(turn.parts[part] - since[part], part)
-        self._pauses(DECLARED, paused)
+        self._pauses(DECLARED_PAUSE, paused)
 
     def _since(self, kind: int) -> tuple[list[int], bool]:
-        """The turn's time when what was declared began, and whether it had waited by then."""
+        """The turn's time at the begin of a declared pair, and whether it had waited by then."""
         none = self.turn, [0, 0, 0, 0, 0, 0, 0], self.turn.waited
         turn, parts, waited = self._declares.pop(kind, none)
         return (parts, waited) if turn is self.turn else none[1:]
 
     def _pauses(self, kind: str, ns: int) -> None:
-        """R19: a pause of the training of this thread, once that has begun."""
+        """R19: add a pause to this thread's training, once that has begun."""
         if self._stepped:
             self._train.pause(kind, ns)
             return
@@ -772,27 +779,27 @@ class Lane:
             self._fold.task(task).pause(kind, ns)
 
     def _loop(self, asks: bool, at: int, value: float, marked: int) -> None:
-        """R20: a ``for`` waits for its next item: that is loading, if a tensor comes."""
+        """R20: a ``for`` begins or ends its wait for an item; it is loading if a batch comes."""
         if marked:
-            self._plain(at, self.rest if asks or value == value else OTHER)
+            self._plain(at, self.rest if asks or value == value else PART_OTHER)
         turn = self._until(at)
         if asks:
-            self.rest, self.waited = LOADING, 0
+            self.rest, self.waited = PART_LOADING, 0
             return
-        if self.rest == LOADING:
+        if self.rest == PART_LOADING:
             self._waited(turn, value == value)
 
     def _waited(self, turn: Step, loads: bool) -> None:
-        """The wait of a ``for`` is over."""
+        """End the wait of a ``for``."""
         self.rest = self._rest
         turn.waited |= loads
         if not loads:
-            turn.move(self.waited, LOADING, self.rest)
+            turn.move(self.waited, PART_LOADING, self.rest)
 
     # Loaders and models
 
     def asked(self, start: int, value: float, what: int, flags: int) -> None:
-        """A loader was asked for a batch, at ``start``."""
+        """Begin a turn: a loader was asked for a batch at ``start``."""
         turn = self._cut(start)
         loader = turn.loader = self._iterators.get(what, what)
         self._second = None
@@ -809,10 +816,10 @@ class Lane:
         self._round.flush()
 
     def _iterates(self, iterator: int | None, loader: int) -> None:
-        """R11: a loader begins anew; what nobody used of it is dropped."""
+        """R11: a loader restarts; its unused batches are dropped."""
         if iterator is None:
             return
-        if len(self._iterators) > MANY:
+        if len(self._iterators) > MAX_TRACKED:
             self._iterators.clear()
             self._seconds.clear()
         self._iterators[iterator] = loader
@@ -833,16 +840,17 @@ class Lane:
             self._evaluated(held)
         if loader in turn.took:
             turn.took = {one: sizes for one, sizes in turn.took.items() if one != loader}
-        if self._ended == loader and turn.parts[OTHER] > 0 and not turn.calls and not turn.others:
-            self._pauses(BETWEEN_EPOCHS, turn.parts[OTHER])  # R19
-            turn.parts[OTHER] = 0
+        other = turn.parts[PART_OTHER]
+        if self._ended == loader and other > 0 and not turn.calls and not turn.others:
+            self._pauses(EPOCH_PAUSE, other)  # R19
+            turn.parts[PART_OTHER] = 0
             for segment in turn.segments:
-                if segment.part == OTHER:
+                if segment.part == PART_OTHER:
                     segment.part = None
         self._ended = None
 
     def _unfinished(self, loader: int) -> bool:
-        """Whether the open step has learned from a batch of a loader that has not ended."""
+        """Whether the open step trains on a batch of this loader, which has not ended."""
         if self._ended is not None:
             return False
         step, turn = self._step, self.turn
@@ -850,7 +858,7 @@ class Lane:
         return bool(learned or (step is not None and step.backwards and loader in step.took))
 
     def _learn_from_second(self, turn: Step) -> None:
-        """A batch of a second iterator is the training's after all: a model learns from it."""
+        """R11: count a batch of a second iterator, as a model trains on it."""
         assert self._second is not None
         loader, size = self._second
         self._second = None
@@ -858,11 +866,11 @@ class Lane:
         self._seconds.clear()
 
     def forward(self, ns: int, rows: float, model: int, flags: int) -> None:
-        """A model was called: to learn, to look, or neither."""
+        """Handle a model's call: a training call, an evaluation call, or another."""
         turn = self.turn
         call = _CALLS[flags]
         if call == k.LEARNING:
-            if model not in self._learners and len(self._learners) < MANY:
+            if model not in self._learners and len(self._learners) < MAX_TRACKED:
                 self._learners.add(model)
             if turn.looks and not turn.took and not turn.calls:  # R3
                 turn = self._cut(turn.end)
@@ -875,7 +883,7 @@ class Lane:
             turn.look(model, rows, ns)
 
     def _looks(self, turn: Step) -> tuple[float, float, float] | None:
-        """What learned models (where none has learned, all) were shown: calls, rows, ns."""
+        """Evaluation calls of trained models, or of all if none is: their number, rows, ns."""
         shown = [
             look
             for model, look in turn.looks.items()
@@ -883,11 +891,11 @@ class Lane:
         ]
         if not shown:
             return None
-        rows = min((look[1] for look in shown if look[1] == look[1]), default=NAN)  # R13
+        rows = min((look[1] for look in shown if look[1] == look[1]), default=UNKNOWN)  # R13
         return min(look[0] for look in shown), rows, sum(look[2] for look in shown)
 
     def backward(self, loss: float, start: int, depth: int, flags: int, site: int) -> None:
-        """A backward. A nested one without a loss belongs to the enclosing span."""
+        """Handle a backward. A nested one without a loss belongs to the enclosing span."""
         if depth and loss != loss and self._scaled is None and not flags & k.LATER:
             return
         turn = self.turn
@@ -895,19 +903,19 @@ class Lane:
             if turn.backwards:
                 self._zeroed, turn.several = True, turn.backwards > 1
             elif self._step is not None and self._step.backwards:
-                self._step.forget(self._broken_off)  # A batch before this one was skipped.
+                self._step.forget(self._broken_off)  # An earlier batch was skipped.
             self._broken_off = None
         turn.backwards += 1
-        if self.rest == LOADING:
-            self._waited(turn, False)  # R20: what learns is no loader.
-        if self.rest == BETWEEN:
+        if self.rest == PART_LOADING:
+            self._waited(turn, False)  # R20: a wait with a backward is not loading.
+        if self.rest == PART_BETWEEN:
             turn.resolve(False)
-            self.rest = self._rest = OTHER
+            self.rest = self._rest = PART_OTHER
         known, self._scaled = self._scaled, None  # R15
         if known is None:
             known = self._fold.expect(site, start) if flags & k.LATER else loss
         if not self._zeroed:
-            if isinstance(known, Late):
+            if isinstance(known, LateValue):
                 turn.late = [*turn.late, known]
             else:
                 turn.loss += known
@@ -918,28 +926,28 @@ class Lane:
     # Times on a device
 
     def before(self, start: int) -> None:
-        """What lies on the device before the mark at ``start`` belongs to the turn as it is now."""
+        """Assign the device's time before ``start`` to the present turn."""
         self._gap = self.turn.add_segment(Segment(start, self.rest))
 
     def on_device(self, kind: int, start: int, depth: int) -> None:
-        """A span of which a device's time will come."""
+        """Expect a device's time of a span."""
         if self._gap is None:
             self.before(start)
         gap, self._gap = self._gap, None
         assert gap is not None
-        part = None if kind == k.SAVE and not depth else PART[kind]
+        part = None if kind == k.SAVE and not depth else PART_OF[kind]
         own = self.turn.add_segment(Segment(start, part))
         self._fold.expect_times(self._number, start, gap, own)
 
     def _plain(self, at: int, part: int | None, turn: Step | None = None) -> None:
-        """A mark that nests with nothing: what lies before it is this part of the turn."""
+        """Expect a device's time before an event that does not nest; it counts to ``part``."""
         segment = (turn or self.turn).add_segment(Segment(at, part))
         self._fold.expect_times(self._number, at, segment, None)
 
     # Turns
 
     def _cut(self, until: int) -> Step:
-        """End the turn and say what it was; returns the next one."""
+        """End the turn and classify it; return the next one."""
         turn = self._until(until)
         loader = turn.loader
         if turn.optimizer is not None or (turn.backwards and not self._attacks(turn)):  # R4
@@ -950,20 +958,20 @@ class Lane:
                 turn = self._held.pop(loader).add(turn)
             self._evaluated(turn)
         elif self._evaluation and not turn.calls and loader == self._evaluation.loader:
-            self._evaluated(turn)  # The end of its loader, batches that were skipped.
+            self._evaluated(turn)  # The end of its loader, or skipped batches.
         elif not turn.took and not turn.calls and not turn.others and not self._evaluation:
-            return turn  # Nothing but time: the next turn begins with it.
+            return turn  # Only time: the next turn begins with it.
         elif loader in self._held:  # R6, R7
             held = self._held[loader].add(turn)
             sizes = held.took.get(loader, ())
-            if len(sizes) > MANY and not held.calls:
-                held.took[loader] = [*sizes[-FEW:]]  # Nothing uses as many.
-        elif len(self._held) < FEW:
+            if len(sizes) > MAX_TRACKED and not held.calls:
+                held.took[loader] = [*sizes[-MAX_HELD:]]  # No step uses as many.
+        elif len(self._held) < MAX_HELD:
             self._held[loader] = turn
         return self._next(until, loader)
 
     def _belongs(self, turn: Step) -> None:
-        """The turn belongs to the step, and so do those that were held back (R6, R7)."""
+        """Add the turn to the step, and held turns too (R6, R7)."""
         if turn.took:
             self._source, self._goes_on = turn.loader, True
         self._end_evaluation()
@@ -978,23 +986,23 @@ class Lane:
         self._step = self._step.add(turn) if self._step is not None else turn
 
     def _attacks(self, turn: Step) -> bool:
-        """R4: of a batch that is not the training's, models in ``eval()`` alone were called."""
+        """R4: whether only models in ``eval()`` were called, on a batch of another loader."""
         if not turn.took or turn.calls or not turn.others or turn.loader == self._source:
             return False
         return bool(self._learners) or not self._fold.made
 
     def _evaluates(self, turn: Step) -> bool:
-        """R5: models were called, none learned; there are batches, or a model that has learned."""
+        """R5: whether models were called but not trained, on batches or by a trained model."""
         if turn.calls or not turn.others:
             return False
         if turn.took or turn.loader is not None:
             return True
         looks = self._looks(turn)
-        return self._stepped and looks is not None and looks[1] > looks[0]  # More than an agent's.
+        return self._stepped and looks is not None and looks[1] > looks[0]  # Not an agent's.
 
     def _evaluated(self, turn: Step) -> None:
         name = EVAL if self._stepped or self._fold.made else INFERENCE
-        if turn.backwards:  # An attack: its gradients are nobody's loss, nor the next step's.
+        if turn.backwards:  # An attack: its gradients belong to no step.
             turn.backwards, self._zeroed = 0, False
         taken = self._take(turn, turn.others + sum(turn.calls.values()), name)
         n, items = sum(map(len, taken)), sum(map(sum, taken))
@@ -1002,13 +1010,13 @@ class Lane:
             looks = self._looks(turn)
             n, items = (int(looks[0]), self._rows(looks[1])) if looks is not None else (0, 0.0)
         if name == INFERENCE and self._fold.graded:
-            n = 0  # It may as well be a step, by hand.
+            n = 0  # It may be a training step written by hand.
         self._aside(turn)
         if n and name not in self.told_tasks:
             self._fold.task(name).close(self._number, turn, items, n)
 
     def _aside(self, turn: Step) -> None:
-        """A turn of what is no training."""
+        """Add a turn to the open evaluation."""
         if self._evaluation is None:
             self._evaluation = Step(turn.start)
         self._evaluation.parts = [
@@ -1020,36 +1028,36 @@ class Lane:
         evaluation, self._evaluation = self._evaluation, None
         if evaluation is not None and self._stepped:  # R19
             train = self._train
-            train.pause(EVALUATION, evaluation.ns)
-            # What comes after the last step is of the task's time too, as its pause is.
+            train.pause(EVALUATION_PAUSE, evaluation.ns)
+            # Time after the last step belongs to the task, as its pause does.
             train.end = max(train.end, evaluation.end)
 
     def _take(self, turn: Step, n: int | None, task: str = TRAIN) -> list[list[float]]:
-        """R11: the ``n`` oldest waiting batches of each of its loaders (all, for None)."""
+        """R11: take the ``n`` oldest unused batches of each of its loaders; None: all."""
         left, taken, own = self._left, [], turn.loader
         if self._goes_on and (task != TRAIN) is (own == self._source):
-            own = self._source if task == TRAIN else None  # What waits for steps is not shown.
+            own = self._source if task == TRAIN else None  # Batches of steps are not evaluated.
         for loader, fresh in turn.took.items() if turn.took else ((own, []),):
             sizes = [*left.pop(loader), *fresh] if loader in left else fresh
             if n is not None and len(sizes) > n:
-                left[loader] = sizes[n:][-MANY:]
-                if sizes.count(sizes[0]) < len(sizes):  # Unless all are taken, which is not known.
+                left[loader] = sizes[n:][-MAX_TRACKED:]
+                if sizes.count(sizes[0]) < len(sizes):  # Items are unknown unless all are used.
                     self._mixed[loader] = task
                 sizes = sizes[:n]
             if sizes:
                 taken.append(sizes)
         return taken
 
-    # Steps that are alike
+    # Similar steps
 
     def state(self) -> tuple[Any, ...] | None:
-        """All that the next step begins with but numbers; None: something is open or held back."""
+        """The state that decides how the next step is read; None if anything is open or held."""
         if (
             self._step is not None or self._held or self._left or self._inner is not None
             or self._declares or self._evaluation is not None or self._seconds
             or self._second is not None or self._gap is not None or self._scaled is not None
             or self._zeroed or self._looked[0] or self._looked[1] or self._ended is not None
-            or self._broken_off is not None or self.rest == LOADING or not self._round.single
+            or self._broken_off is not None or self.rest == PART_LOADING or not self._round.single
         ):  # fmt: skip
             return None
         fold, told = self._fold, tuple(one.state() for one in self._told.values())
@@ -1062,10 +1070,10 @@ class Lane:
         )  # fmt: skip
 
     def alike(self, data: bytes, since: int, at: int, kinds: bytearray) -> Alike | None:
-        """Count the steps that have the same events as the one between ``since`` and ``at``.
+        """Count the steps with the same events as the one between ``since`` and ``at``.
 
-        The last two are left, so that what is held back is what it would be otherwise. They are
-        not counted if the one that is known would be another one by this.
+        The last two are left to :meth:`Fold.feed`, so that the held state is as usual. None are
+        counted if the C function reads the known step differently.
         """
         task, turn = self._train, self.turn
         like = self._round.first or task.held
@@ -1075,7 +1083,7 @@ class Lane:
         found = read(data, since, at, kinds, self.rest, self._rest, loads, like.start)
         if found is None:
             return None
-        self._round.flush()  # As what comes next would.
+        self._round.flush()  # As the next event would.
         if not same(found, like, loads) or (turn.loader is not None and not like.took):
             self._fold.unlike = self
             return None
@@ -1092,9 +1100,9 @@ class Lane:
     # Steps
 
     def _optimizer(self, optimizer: int, end: int) -> None:
-        """R1: an optimizer's step ends a step; R9: together with those of others."""
+        """R1: an optimizer's step ends a step; R9: together with other optimizers' steps."""
         self.turn.optimizer = optimizer
-        self._fold.made = True  # One that was loaded or copied, was not made.
+        self._fold.made = True  # A loaded or copied optimizer was not created.
         self._cut(end)
         self.pending, self._zeroed = None, False
         if self._of(TRAIN).told:
@@ -1105,7 +1113,7 @@ class Lane:
             self.closed = self._fold.together is not None
 
     def _close(self, turns: list[Step]) -> None:
-        """A step has ended, of one optimizer or several (R9)."""
+        """Close a step of one optimizer or several (R9)."""
         whole = turns[0]
         if len(turns) > 1:
             loss, late, backwards = whole.loss, whole.late, whole.backwards
@@ -1114,8 +1122,8 @@ class Lane:
                 whole.add(other)
             whole.loss, whole.late, whole.backwards, whole.inputs = loss, late, backwards, inputs
         elif whole.several or (self._ended is not None and whole.backwards < self._backwards):
-            # R15: cut short by the loader's end, its sum is no mean.
-            whole.loss, whole.late, whole.unknown_loss = NAN, [], True
+            # R15: cut short by the loader's end, the sum is not a mean.
+            whole.loss, whole.late, whole.unknown_loss = UNKNOWN, [], True
         self._backwards = whole.backwards
         if whole.looks or self._looked[1] or self._looked[0]:
             self._look(self._looks(whole) if self._learners else None)
@@ -1136,43 +1144,43 @@ class Lane:
             items = sum(taken[0])
             return items if items == items else self._learned_rows(turn)
         known = [n for n in turn.inputs.values() if n == n]
-        if not taken:  # R13; of a loader's batch, a step behind its first may take all or a piece.
-            rows = self._rows(min(known, default=NAN))
+        if not taken:  # R13; a later step on a loader's batch may use all or a piece of it.
+            rows = self._rows(min(known, default=UNKNOWN))
             within = turn.loader is not None and self._last and self._ended is None
             if within and rows not in self._last:
-                turn.why, rows = LEFT, NAN
+                turn.why, rows = WHY_LEFT, UNKNOWN
             return rows
         self._last = sums = [sum(sizes) for sizes in taken]
-        only = len(set(known)) == 1 and known[0] in sums  # It was learned from one of them alone.
+        only = len(set(known)) == 1 and known[0] in sums  # Models trained on one of them only.
         return known[0] if only else max(sums)  # R12
 
     def _learned_rows(self, turn: Step) -> float:
-        """R14: of a dictionary with tensors of several lengths, what the model learned from."""
-        rows, turn.why = list(turn.inputs.values()), BATCH
-        return self._rows(rows[0]) if self._ambiguous and len(rows) == 1 else NAN
+        """R14: the rows of the model's input, for a dictionary of tensors of several lengths."""
+        rows, turn.why = list(turn.inputs.values()), WHY_BATCH
+        return self._rows(rows[0]) if self._ambiguous and len(rows) == 1 else UNKNOWN
 
     def _rows(self, rows: float) -> float:
-        """R14: a model's rows are items, unless time may be first."""
-        return NAN if self._fold.time_first else rows
+        """R14: a model's rows are items, unless time may be the first dimension."""
+        return UNKNOWN if self._fold.time_first else rows
 
     def _look(self, now: tuple[float, float, float] | None) -> None:
-        """R8: what a learned model was shown in the last step was an evaluation, unless the step
-        before or after has such looks, too."""
+        """R8: evaluation calls within the last step were an evaluation, unless the step before or
+        after has some too."""
         if now is not None and not now[1] > now[0]:
-            now = None  # One row at a time is an agent's.
+            now = None  # Single rows are an agent's.
         before, last = self._looked
         held = self._train.held if last and not before and not now else None
         if last and held is not None:
             n, items, ns = last
             shown = Step(held.end - int(ns))
             shown.end = held.end
-            shown.parts[FORWARD] = int(ns)
+            shown.parts[PART_FORWARD] = int(ns)
             self._fold.task(EVAL).close(self._number, shown, self._rows(items), int(n))
-            self._train.pause(EVALUATION, int(ns), held, FORWARD)
+            self._train.pause(EVALUATION_PAUSE, int(ns), held, PART_FORWARD)
         self._looked = [last, now]
 
     def finish(self) -> None:
-        """The thread has ended."""
+        """Close everything when the thread has ended."""
         if not self.begun:
             return
         self._cut(self.turn.end)
@@ -1186,7 +1194,7 @@ class Lane:
         for held in self._held.values():
             if not self._stepped:
                 other = held.looks or (held.calls and held.loader and not self._fold.made)
-            else:  # Of the training's loader, it is a step that did not end.
+            else:  # On the training's loader it is an incomplete step.
                 other = held.calls and held.loader not in (None, self._source)
             if other:
                 self._evaluated(held)

@@ -1,4 +1,4 @@
-"""Whether memory keeps growing: samples over a run of any length, in constant space."""
+"""Detects memory that keeps growing, in constant space over a run of any length."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Samples kept; when they are full every other one goes, and only every other one is taken.
+#: Maximum count of samples. At the maximum every second one is dropped, and the interval doubles.
 MAX_SAMPLES = 128
-#: Fewer samples say nothing.
+#: Minimum count of samples for a result.
 MIN_SAMPLES = 12
-#: Growth worth reporting: so many bytes, and such a part of what there was.
+#: The smallest growth to report, in bytes and as a share of the memory before.
 MIN_GROWTH_BYTES, MIN_GROWTH_SHARE = 64 << 20, 0.1
 
 
 class Growth:
-    """Tells memory that goes on growing from memory that has found its level.
+    """Separates growing memory from memory that has levelled off.
 
-    Only the time between the first and the last step counts: what is read into memory before is no
-    leak. Its first quarter fills caches and pools, so it does not count either. The rest grows if
-    each of its quarters has a higher median than the one before, by a similar amount.
+    Only samples between the first and the last step count, without their first quarter: data that
+    is loaded before, and caches that fill, are not leaks. Memory grows if the median rises from
+    each quarter of the rest to the next, by similar amounts.
 
     Args:
-        stepped: When the first step ended and the last one so far, in seconds by the clock of the
-            samples; None while there is none. A run without steps counts as a whole.
+        stepped: Returns the ends of the first and the latest step, in seconds by the samples'
+            clock; None without steps, when all samples count.
     """
 
     def __init__(self, stepped: Callable[[], tuple[float, float] | None] = lambda: None) -> None:
@@ -34,11 +34,11 @@ class Growth:
         self._every, self._seen = 1, 0
 
     def add(self, seconds: float, used: float) -> None:
-        """Take in one sample: when it was taken, and how many bytes were in use."""
+        """Add a sample: its time in seconds, and the bytes in use."""
         stepped = self._stepped()
         if stepped is not None and self._kept and self._kept[0][0] < stepped[0]:
             self._kept = [sample for sample in self._kept if sample[0] >= stepped[0]]
-            self._every, self._seen = 1, 0  # All of the space is for the time of the steps.
+            self._every, self._seen = 1, 0  # Use all space for the time of the steps.
         if self._seen % self._every == 0:
             self._kept.append((seconds, used))
             if len(self._kept) >= MAX_SAMPLES:
@@ -48,11 +48,11 @@ class Growth:
 
     @property
     def known(self) -> bool:
-        """Whether there are enough samples to tell."""
+        """Whether there are enough samples."""
         return len(self._counted()) >= MIN_SAMPLES
 
     def grown(self) -> dict[str, float] | None:
-        """By how many ``bytes`` in how many ``seconds``; None if it levelled off or is little."""
+        """The growth in ``bytes`` and its time in ``seconds``; None if levelled off or small."""
         counted = self._counted()
         later = counted[len(counted) // 4 :]
         if len(counted) < MIN_SAMPLES or later[-1][0] <= later[0][0]:
@@ -69,7 +69,7 @@ class Growth:
         return {"bytes": total, "seconds": later[-1][0] - later[0][0]}
 
     def _counted(self) -> list[tuple[float, float]]:
-        """The samples of the time that counts."""
+        """The samples between the first and the last step."""
         begin, end = self._stepped() or (float("-inf"), float("inf"))
         return [sample for sample in self._kept if begin <= sample[0] <= end]
 

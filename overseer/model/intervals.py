@@ -1,7 +1,7 @@
-"""How certain a ratio is: 95 % intervals over repeated runs, and within one run a side.
+"""95 % intervals of ratios: over repeated runs, and within one run per side.
 
-Steps of one run are not independent, so blocks of neighbours are drawn; and however many there are,
-they say nothing of the next run. Only repeats do: there each run is one value.
+Steps of one run are not independent, so blocks of neighbours are resampled. Their interval holds
+for that run only. For the next run, repeat the run: each one is a single value.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _T = (
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
 )  # fmt: skip
 _Z = 1.959964
-#: How often a run is drawn anew.
+#: Count of bootstrap resamples.
 RESAMPLES = 1000
-#: Fewer parts than this say nothing of a run.
+#: Minimum count of means of a run.
 MIN_MEANS = 10
 
 
 def ratio_of_pairs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
-    """The interval of ``after / before`` over pairs of runs made in turns, pair by pair.
+    """The interval of ``after / before`` over pairs of alternating runs.
 
-    Student's t of the differences of logarithms: what slows both runs of a pair cancels out. None
-    of fewer than two pairs, or when a value is not above 0.
+    Student's t on differences of logarithms: what slows both runs of a pair cancels out. None for
+    fewer than two pairs, or if a value is not above 0.
     """
     if len(before) != len(after) or len(before) < 2 or min(*before, *after) <= 0:
         return None
@@ -38,10 +38,10 @@ def ratio_of_pairs(before: Sequence[float], after: Sequence[float]) -> tuple[flo
 
 
 def ratio_over_runs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
-    """The interval of ``after / before``, each value being that of one run; runs are unpaired.
+    """The interval of ``after / before`` over unpaired runs, one value for each.
 
-    Welch's t of the logarithms; where one side has a single run, the variance of the other stands
-    for both. None without a repeat, or when a value is not above 0.
+    Welch's t on logarithms; a side with a single run takes the variance of the other side. None
+    without a repeat, or if a value is not above 0.
     """
     n, m = len(before), len(after)
     if n + m < 3 or not n or not m or min(*before, *after) <= 0:
@@ -54,10 +54,10 @@ def ratio_over_runs(before: Sequence[float], after: Sequence[float]) -> tuple[fl
 
 
 def ratio_within(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
-    """The interval of ``mean(after) / mean(before)`` of two series; None of short ones.
+    """The interval of ``mean(after) / mean(before)`` of two series; None for short ones.
 
-    A circular block bootstrap (Politis and Romano 1992), blocks as long as the root of the series:
-    what slows one step slows its neighbours too.
+    A circular block bootstrap (Politis and Romano 1992), with blocks of ``sqrt(n)`` steps, as
+    neighbouring steps are correlated.
     """
     if min(len(before), len(after)) < MIN_MEANS or min(*before, *after) <= 0:
         return None
@@ -70,9 +70,9 @@ def ratio_within(before: Sequence[float], after: Sequence[float]) -> tuple[float
 
 
 def student(freedom: float) -> float:
-    """The 97.5 % quantile of Student's t, that of the next lower whole degrees of freedom.
+    """The 97.5 % quantile of Student's t; degrees of freedom are rounded down.
 
-    Beyond the table by the first term of Cornish and Fisher's expansion about the normal quantile.
+    Beyond the table it is the first term of the Cornish-Fisher expansion of the normal quantile.
     """
     whole = max(1, math.floor(freedom))
     return _T[whole - 1] if whole <= len(_T) else _Z + (_Z**3 + _Z) / (4 * whole)
@@ -84,14 +84,14 @@ def _interval(mean: float, error: float, freedom: float) -> tuple[float, float]:
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and variance; that of one value is 0."""
+    """Mean and variance; the variance of one value is 0."""
     mean = math.fsum(values) / len(values)
     squares = math.fsum((value - mean) ** 2 for value in values)
     return mean, squares / max(1, len(values) - 1)
 
 
 def _means(series: Sequence[float], random: Random) -> list[float]:
-    """The mean of each redrawn series."""
+    """The mean of each resampled series."""
     length = round(math.sqrt(len(series)))
     turned = [*series, *series[: length - 1]]
     blocks = [sum(turned[start : start + length]) for start in range(len(series))]

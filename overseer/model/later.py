@@ -1,4 +1,4 @@
-"""Matches values that arrive in events of their own to the events that they belong to."""
+"""Matches late values to their events."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
 
     Take = Callable[[Any], object]
 
-#: How many are waited for, and how many are kept of what nobody waits for yet.
-MOST = 1 << 16
+#: Maximum count of expected values, and of values that arrived before they were expected.
+MAX_EXPECTED = 1 << 16
 
 
-class Later:
-    """Brings together what is expected and what arrives, whichever is first.
+class LateValues:
+    """Matches expected values with arriving ones, in any order.
 
     Args:
-        never: Stands for what does not come.
+        never: The value that stands for one that never arrives.
 
     Attributes:
-        news: Whether anything has arrived since this was last set to False.
+        news: Set to True when a value arrives.
     """
 
     def __init__(self, never: Any) -> None:
@@ -30,27 +30,27 @@ class Later:
         self.news = False
 
     def expect(self, key: Hashable, take: Take) -> None:
-        """Call ``take`` with what arrives under ``key``."""
+        """Call ``take`` with the value that arrives under ``key``."""
         if key in self._early:
             take(self._early.pop(key))
             return
-        if len(self._expected) >= MOST:
+        if len(self._expected) >= MAX_EXPECTED:
             self.give_up()
         self._expected[key] = take
 
     def arrive(self, key: Hashable, value: Any) -> None:
-        """It is here."""
+        """Pass on an arriving value, or keep it until it is expected."""
         take = self._expected.pop(key, None)
         if take is not None:
             self.news = True
             take(value)
             return
-        if len(self._early) >= MOST:
+        if len(self._early) >= MAX_EXPECTED:
             del self._early[next(iter(self._early))]
         self._early[key] = value
 
     def give_up(self) -> None:
-        """Nothing more will come of what is expected."""
+        """Pass on ``never`` for all expected values."""
         self.news = True
         for take in self._expected.values():
             take(self._never)

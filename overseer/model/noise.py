@@ -1,7 +1,7 @@
-"""The noise of a series whose mean may change, and outliers bounded by it.
+"""Estimates the noise of a series whose mean may change, and clips outliers.
 
-Source: Fearnhead and Rigaill, "Changepoint detection in the presence of outliers" (JASA 114, 2019)
-for bounding what one value can say.
+Source of the clipping: Fearnhead and Rigaill, "Changepoint detection in the presence of outliers"
+(JASA 114, 2019).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final
 
-#: Steps that are bounded by the same median where they are kept in blocks.
-CHUNK = 32
-#: A difference smaller than this part of the usual value is no noise: clocks have a resolution.
-LEAST: Final = 0.002
-#: A value may be so many standard deviations from its neighbours' median.
+#: Number of steps clipped around one median before they are summed.
+CLIPPED_TOGETHER = 32
+#: Minimum noise relative to the median, as clocks have a resolution.
+MIN_NOISE: Final = 0.002
+#: Maximum distance of a value from its neighbours' median, in standard deviations.
 _BOUND: Final = 3
 _WINDOW: Final = 7
 #: The 0.7 quantile of the absolute difference of two standard normal values.
@@ -28,10 +28,10 @@ _Q70 = 1.0364 * math.sqrt(2)
 
 
 def noise(values: list[float]) -> float:
-    """The standard deviation of one value about a mean that may change; above 0.
+    """The standard deviation of one value about a mean that may change; always above 0.
 
-    From the 0.7 quantile of successive differences, which neither changes of the mean nor spikes at
-    up to one value in seven move, and which sees two modes that alternate.
+    It comes from the 0.7 quantile of successive differences: robust against changes of the mean and
+    spikes in up to one value of seven, but sensitive to two alternating modes.
     """
     n, found = len(values), 1e-30
     if not n:
@@ -45,14 +45,14 @@ def noise(values: list[float]) -> float:
         spread = quantile(differences, 0.7) / _Q70
         if spread > found:
             found = spread
-    least = LEAST * sorted(values)[n // 2]
+    least = MIN_NOISE * sorted(values)[n // 2]
     if least < 0:
         least = -least
     return least if least > found else found
 
 
 def clipped(values: list[float], sigma: float) -> list[float]:
-    """``values`` kept within three ``sigma`` of the median of the seven around each."""
+    """Clip values to three ``sigma`` around the median of the seven values around each."""
     n, bound, half = len(values), _BOUND * sigma, _WINDOW // 2
     found: list[float] = []
     if not n:
@@ -74,10 +74,10 @@ def clipped(values: list[float], sigma: float) -> list[float]:
 
 
 def bounded_sum(values: Sequence[float], sigma: float) -> float:
-    """The sum of some values, each kept within three ``sigma`` of their median.
+    """The sum of values, each clipped to three ``sigma`` around their median.
 
-    Of a sum nobody can tell whether all values were a little larger or one of them a lot, so steps
-    that are kept in blocks are bounded before they are added up, ``CHUNK`` at a time.
+    A sum hides outliers, so steps are clipped before they are summed, ``CLIPPED_TOGETHER`` at a
+    time.
     """
     ordered = sorted(values)
     middle = ordered[len(ordered) // 2]

@@ -1,4 +1,4 @@
-"""Steps of several optimizers that are one step of the training (R9, R10)."""
+"""Combines the steps of several optimizers into one training step (R9, R10)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ if TYPE_CHECKING:
 
     from .steps import Step
 
-#: An optimizer that steps more often without the first one tells the steps from there on; and how
-#: many kinds of rounds are remembered.
-MOST, KINDS = 8, 16
+#: Steps of one optimizer without the first one before it defines the steps (R10); and the maximum
+#: count of remembered rounds.
+MAX_UNPAIRED, MAX_ROUNDS = 8, 16
 
 
 class Round:
-    """Optimizers' steps until a new batch comes, an optimizer is made, or the first steps again.
+    """Optimizer steps until a new batch, a new optimizer, or the next step of the first one.
 
     Args:
-        close: Called with the turns of one step, each ended by an optimizer.
+        close: Called with the turns of one step; an optimizer ended each.
     """
 
     __slots__ = ("_close", "_seen", "_turns", "_usual")
@@ -30,12 +30,12 @@ class Round:
 
     @property
     def complete(self) -> bool:
-        """Whether as many optimizers have stepped as in the last round."""
+        """Whether as many optimizers as in the last round have stepped."""
         return len(self._turns) >= self._usual
 
     @property
     def first(self) -> Step | None:
-        """What has stepped first; ``single``: whether nothing has since."""
+        """The first turn, if any; ``single``: whether it is the only one."""
         return self._turns[0] if self._turns else None
 
     @property
@@ -43,15 +43,15 @@ class Round:
         return len(self._turns) <= 1
 
     def add(self, turn: Step) -> None:
-        """An optimizer has ended ``turn``."""
+        """Add a turn that an optimizer ended."""
         if self._turns and turn.optimizer == self._turns[0].optimizer:
             self.flush()
         turns = self._turns
         turns.append(turn)
-        if len(turns) <= MOST:
+        if len(turns) <= MAX_UNPAIRED:
             return
         own = [one for one in turns if one.optimizer == turn.optimizer]
-        if len(own) > MOST:  # R10: the first one is gone.
+        if len(own) > MAX_UNPAIRED:  # R10: the first one steps no more.
             others = [one for one in turns if one.optimizer != turn.optimizer]
             if others:
                 self._close(others)
@@ -60,17 +60,18 @@ class Round:
             self._turns = own[-1:]
 
     def flush(self) -> None:
-        """What has stepped was one step."""
+        """Close the round as one step."""
         turns, self._turns = self._turns, []
         if turns:
             self._usual = len(turns)
-            if len(turns) > 1 and len(self._seen) < KINDS:
+            if len(turns) > 1 and len(self._seen) < MAX_ROUNDS:
                 self._seen.add(tuple(turn.optimizer for turn in turns))
             self._close(turns)
 
     def end(self) -> None:
-        """No more of these will come: one step if there was such a round before; else each is one,
-        with those behind it that had no backward of their own.
+        """Close the last round: one step if there was such a round before, otherwise several.
+
+        Then each turn with a backward begins a step, to which later turns without one belong.
         """
         if len(self._turns) < 2 or tuple(turn.optimizer for turn in self._turns) in self._seen:
             self.flush()
@@ -82,6 +83,6 @@ class Round:
             turns = turns[n:]
 
     def taken(self) -> list[Step]:
-        """The turns, which somebody else tells of."""
+        """Remove and return the turns, for a step that marks or pairs define."""
         turns, self._turns = self._turns, []
         return turns

@@ -1,11 +1,11 @@
-"""Windows of steps: items a second, loading and compute, one window after the other."""
+"""Rates of consecutive windows of steps: items per second, loading and compute."""
 
 from __future__ import annotations
 
 from .alike import Alike
-from .events import LOADING
-from .spans import Span
-from .steps import NAN
+from .events import PART_LOADING
+from .spans import Extent
+from .steps import UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from .steps import Step
 
-#: Tasks, and threads of one, that are told apart.
-TASKS, THREADS = 64, 64
+#: Maximum count of tasks, and of threads of a task.
+MAX_TASKS, MAX_THREADS = 64, 64
 
 
 def abreast(spans: Iterable[tuple[int, int]]) -> float:
-    """How many of the spans run at once on average: 1 for one after the other, 2 for two abreast.
+    """The mean concurrency of spans: 1 for consecutive ones, 2 for two at the same time.
 
     Args:
         spans: Begin and end of each.
@@ -33,7 +33,7 @@ def abreast(spans: Iterable[tuple[int, int]]) -> float:
 
 
 class Threads:
-    """When each thread that works on a task began its first step, and ended its last."""
+    """The extent of each thread of a task: the begin of its first step, the end of its last."""
 
     __slots__ = ("_spans",)
 
@@ -41,16 +41,16 @@ class Threads:
         self._spans: dict[int, list[int]] = {}
 
     def add(self, step: Step) -> None:
-        """Take in a step."""
+        """Add a step."""
         span = self._spans.get(step.thread)
         if span is not None:
             span[1] = step.end
-        elif len(self._spans) < THREADS:
+        elif len(self._spans) < MAX_THREADS:
             self._spans[step.thread] = [step.start, step.end]
 
     @property
     def abreast(self) -> float:
-        """How many of them work at once."""
+        """The mean concurrency of the threads."""
         return abreast((begin, end) for begin, end in self._spans.values())
 
 
@@ -60,10 +60,10 @@ class Window:
     Attributes:
         task: The task.
         first: Number of its first step.
-        opened: When that began, ns.
-        steps: How many have ended in it.
-        items: Of them; NaN: unknown.
-        ns: Their time, without pauses; ``loading`` of it waiting for batches.
+        opened: The begin of that step, ns.
+        steps: The number of steps that ended in it.
+        items: Their items; NaN if unknown.
+        ns: Their time without pauses; ``loading``: its part waiting for batches.
     """
 
     def __init__(self, step: Step) -> None:
@@ -74,17 +74,17 @@ class Window:
         self._threads = Threads()
 
     def add(self, step: Step, n: int, ns: int) -> None:
-        """Take in a step, or ``n`` that are not told apart, of ``ns``."""
+        """Add a step, or ``n`` as one, of ``ns`` nanoseconds."""
         self.steps += n
         self.items += step.items
         self.ns += ns
-        self.loading += step.parts[LOADING]
+        self.loading += step.parts[PART_LOADING]
         self._loaded |= step.loaded
         self._threads.add(step)
 
     @property
     def units(self) -> str:
-        """What the amount is: items, or steps where those are not known."""
+        """The unit of rates: items, or steps if items are unknown."""
         return "items" if self.items == self.items else "steps"
 
     def _per_second(self, ns: int) -> float | None:
@@ -93,34 +93,34 @@ class Window:
 
     @property
     def rate(self) -> float | None:
-        """Items a second; over threads that work at the same time, summed."""
+        """Items per second; concurrent threads add up."""
         rate = self._per_second(self.ns)
         return None if rate is None else rate * self._threads.abreast
 
     @property
     def loading_rate(self) -> float | None:
-        """Items a second of waiting: how fast the loader alone would feed the task."""
+        """Items per second of loading: the speed of the loader alone."""
         return self._per_second(self.loading) if self._loaded else None
 
     @property
     def compute_rate(self) -> float | None:
-        """Items a second of work: how fast the task would be with a loader that never waits."""
+        """Items per second of compute: the speed without waiting for the loader."""
         return self._per_second(self.ns - self.loading) if self._loaded else None
 
     @property
     def loading_share(self) -> float | None:
-        """Loading as a part of loading and compute."""
+        """Loading divided by loading and compute."""
         return self.loading / self.ns if self._loaded and self.ns > 0 else None
 
     @property
     def compute_share(self) -> float | None:
-        """Compute as a part of loading and compute."""
+        """Compute divided by loading and compute."""
         share = self.loading_share
         return None if share is None else 1 - share
 
 
-class _Task:
-    """When a task began, how many steps it has had, its window; NaN once items are unknown."""
+class _TaskWindow:
+    """A task's begin, step count and window; ``multiplier`` is NaN once items are unknown."""
 
     __slots__ = ("began", "multiplier", "steps", "window")
 
@@ -130,45 +130,43 @@ class _Task:
 
 
 class Rates:
-    """Reads windows off the steps of every task.
+    """Collects the steps of each task in windows.
 
-    Items of a task are unknown from the first step on of which they are: its windows are in steps.
+    From the first step with unknown items on, a task's windows are in steps.
 
     Args:
-        emit: Called with each window when it closes.
+        emit: Called with each complete window.
         interval: The length of a window.
-        skip: What to leave out at the beginning of each task.
-        multiplier: Items are counted this many times.
+        skip: The steps or seconds to leave out at the start of each task.
+        multiplier: Factor for items.
     """
 
     def __init__(
         self,
         emit: Callable[[Window], object],
-        interval: Span,
-        skip: Span | None = None,
+        interval: Extent,
+        skip: Extent | None = None,
         multiplier: int = 1,
     ) -> None:
         self._emit, self._interval, self._multiplier = emit, interval, multiplier
-        self._skip = skip or Span(steps=0)
-        self._tasks: dict[str, _Task] = {}
+        self._skip = skip or Extent(steps=0)
+        self._tasks: dict[str, _TaskWindow] = {}
 
     def add(self, steps: Iterable[Step]) -> None:
-        """Take in finished steps."""
+        """Add finished steps."""
         for step in steps:
             task = self._tasks.get(step.task)
             if task is None:
-                if len(self._tasks) >= TASKS:
+                if len(self._tasks) >= MAX_TASKS:
                     continue
-                task = self._tasks[step.task] = _Task(step.start)
+                task = self._tasks[step.task] = _TaskWindow(step.start)
             if isinstance(step, Alike) and self._divides(task, step):
                 self.add(step.each())
                 continue
             n, task.steps, ns = step.number - task.steps, step.number, step.ns
             if step.items != step.items:
-                task.multiplier = NAN
-            if not ns or self._skips(
-                step.number, step.start, task.began
-            ):  # Nobody knows when it began.
+                task.multiplier = UNKNOWN
+            if not ns or self._skips(step.number, step.start, task.began):  # 0: begin unknown.
                 continue
             window = task.window
             if window is None:
@@ -184,8 +182,8 @@ class Rates:
             return steps >= self._interval.steps
         return end >= opened + (self._interval.seconds or 0.0) * 1e9
 
-    def _divides(self, task: _Task, steps: Alike) -> bool:
-        """Whether a skip or a window may end among steps that were counted together."""
+    def _divides(self, task: _TaskWindow, steps: Alike) -> bool:
+        """Whether a skip or a window may end within steps that were counted together."""
         if self._skips(steps.number - steps.n + 1, steps.start, task.began):
             return True
         window = task.window
@@ -198,13 +196,13 @@ class Rates:
             return number <= self._skip.steps
         return start < began + (self._skip.seconds or 0) * 1e9
 
-    def _close(self, task: _Task) -> None:
+    def _close(self, task: _TaskWindow) -> None:
         window, task.window = task.window, None
         if window is not None:
             window.items *= self._multiplier * task.multiplier
             self._emit(window)
 
     def finish(self) -> None:
-        """The run is over: the windows still open count too."""
+        """Emit the open windows at the end of the run."""
         for task in self._tasks.values():
             self._close(task)

@@ -1,12 +1,12 @@
-"""A task's steps in order, however many: single ones, then blocks that double in length."""
+"""Stores a task's steps in bounded space: single ones, then blocks that double in length."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
-from .events import LOADING, OTHER
+from .events import PART_LOADING, PART_OTHER
 from .noise import clipped, noise
-from .steady import Verdict, steady
+from .steady import SteadyState, steady
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from .steps import Step
 
-#: So many single steps or blocks are kept at most; of more, two and two are put together.
-ROWS: Final = 4096
-#: Of so few none is farther from the others than three times what their differences tell.
-FEW: Final = 3
+#: Maximum count of blocks (first: single steps); at the maximum they are joined in pairs.
+MAX_BLOCKS: Final = 4096
+#: Up to this count of values no clipping is possible.
+MIN_CLIPPED: Final = 3
 
 
 class Totals:
-    """Sums over steps: how many, their parts in ns, their items; NaN: unknown."""
+    """Sums over steps: their count, parts in ns, and items; NaN if unknown."""
 
     __slots__ = ("items", "n", "parts")
 
@@ -31,22 +31,22 @@ class Totals:
 
     @property
     def ns(self) -> int:
-        """Their time, without pauses."""
+        """Their time without pauses, ns."""
         return sum(self.parts)
 
     @property
     def loading(self) -> int:
-        """Their time waiting for batches."""
-        return self.parts[LOADING]
+        """Their time waiting for batches, ns."""
+        return self.parts[PART_LOADING]
 
 
 class Columns:
-    """Stretches of steps one behind the other, each figure of all of them in a list.
+    """Consecutive blocks of steps, by column.
 
     Attributes:
-        numbers: Of the first step of each stretch, and ``n`` how many there are in it.
-        items: Of them, and ``ns`` their time; ``parts``: a list for each part of that.
-        bounded: Their time, each step's kept near its neighbours' (see :mod:`.noise`).
+        numbers: The number of each block's first step; ``n``: the count of its steps.
+        items: Items of each block; ``ns``: its time; ``parts``: a list for each part of the time.
+        bounded: Time of each block, with outliers clipped (see :mod:`.noise`).
     """
 
     __slots__ = ("bounded", "items", "n", "ns", "numbers", "parts")
@@ -63,7 +63,7 @@ class Columns:
         self.bounded = [float(one) for one in ns]
 
     def take(self, other: Columns, at: int, end: int) -> None:
-        """Take in some of others."""
+        """Append blocks ``at`` to ``end`` of ``other``."""
         self.numbers += other.numbers[at:end]
         self.n += other.n[at:end]
         self.items += other.items[at:end]
@@ -73,8 +73,8 @@ class Columns:
             column += more[at:end]
 
     def bound(self, at: int, end: int) -> None:
-        """Single outliers say little of the steps around them: keep each near its neighbours."""
-        if end - at <= FEW:
+        """Clip outliers among blocks ``at`` to ``end``."""
+        if end - at <= MIN_CLIPPED:
             return
         bounded, n = self.bounded, self.n
         values: list[float] = []
@@ -85,10 +85,10 @@ class Columns:
             bounded[i] = values[i - at] * n[i]
 
     def join(self, at: int, end: int, into: Columns) -> None:
-        """Put some together, as one of ``into``."""
+        """Append the sum of blocks ``at`` to ``end`` to ``into``, as one block."""
         n, ns, items, bounded = self.n, self.ns, self.items, self.bounded
         steps, took, amount, near = 0, 0, 0.0, 0.0
-        for i in range(at, end):  # Loops, for these are compiled.
+        for i in range(at, end):  # A loop, as this is compiled.
             steps += n[i]
             took += ns[i]
             amount += items[i]
@@ -110,32 +110,32 @@ def _none() -> Columns:
     return Columns([], [], [], [], [[], [], [], [], [], []])
 
 
-class Series:
-    """Steps of one task, bounded however many there are.
+class StepSeries:
+    """The steps of one task, in bounded space.
 
     Attributes:
-        steps: How many it has had.
+        steps: The number of steps.
     """
 
     def __init__(self) -> None:
         self.steps = 0
         self._kept, self._open = _none(), _none()
         self._block = 1
-        self._verdict: tuple[int, Verdict] | None = None
+        self._verdict: tuple[int, SteadyState] | None = None
 
     def add(self, step: Step, n: int, items: float, ns: int) -> None:
-        """Take in the next step, or ``n`` that are not told apart, of ``ns``."""
-        parts = [[part] for part in step.parts[: OTHER + 1]]
+        """Add the next step, or ``n`` as one, of ``ns`` nanoseconds."""
+        parts = [[part] for part in step.parts[: PART_OTHER + 1]]
         self.extend(Columns([step.number - n + 1], [n], [items], [ns], parts))
 
     def extend(self, steps: Columns) -> None:
-        """Take in the next ones."""
+        """Add the next steps."""
         self.steps += sum(steps.n)
         at, behind = 0, len(steps.n)
         while at < behind:
             begun = len(self._open.n)
             if self._block == 1:
-                end = min(behind, at + ROWS - len(self._kept.n))
+                end = min(behind, at + MAX_BLOCKS - len(self._kept.n))
                 self._kept.take(steps, at, end)
             elif begun or at + self._block > behind:
                 end = min(behind, at + self._block - begun)
@@ -147,7 +147,7 @@ class Series:
                 end = at + self._block
                 self._join(steps, at, end)
             at = end
-            if len(self._kept.n) >= ROWS:
+            if len(self._kept.n) >= MAX_BLOCKS:
                 self._double()
 
     def _join(self, steps: Columns, at: int, end: int) -> None:
@@ -155,27 +155,27 @@ class Series:
         steps.join(at, end, self._kept)
 
     def _double(self) -> None:
-        """Put two and two together."""
+        """Join blocks in pairs."""
         before, self._kept = self._kept, _none()
         if self._block == 1:
-            before.bound(0, ROWS)
-        for at in range(0, ROWS, 2):
+            before.bound(0, MAX_BLOCKS)
+        for at in range(0, MAX_BLOCKS, 2):
             before.join(at, at + 2, self._kept)
         self._block *= 2
 
     def since(self, first: int) -> Columns:
-        """What is kept of the steps from number ``first`` on."""
+        """The blocks from step number ``first`` on."""
         made = _none()
         for columns in self._kept, self._open:
             made.take(columns, bisect_left(columns.numbers, first), len(columns.n))
         return made
 
-    def verdict(self, growth: float = 1.25) -> Verdict:
-        """Whether and when the task became steady.
+    def verdict(self, growth: float = 1.25) -> SteadyState:
+        """Whether the task became steady, and from which step.
 
         Args:
-            growth: How much longer the series must be for the search to be made anew; it takes
-                some hundredths of a second.
+            growth: Search again if the series has grown by this factor; a search takes some
+                hundredths of a second.
         """
         if self._verdict is None or self.steps > self._verdict[0] * growth:
             every = self.since(0)
@@ -194,7 +194,7 @@ class Series:
         return made
 
     def course(self, first: int, most: int) -> tuple[int, list[float]]:
-        """Steps a part, and mean seconds a step of each of ``most`` parts from ``first`` on."""
+        """Divide the steps from ``first`` on into ``most`` parts: steps per part, mean seconds."""
         every = self.since(first)
         length = -(-len(every.n) // most) or 1
         ends = range(0, len(every.n), length)

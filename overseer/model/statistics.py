@@ -1,4 +1,4 @@
-"""Quartiles; a fair sample of very many numbered values in constant memory, and the largest."""
+"""Quantiles; a uniform sample, and the maximum, of any number of values in constant memory."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: A sample keeps this many values. Of more, the rank of its median is off by 1.1 % (one standard
-#: error, 0.5 / sqrt(size)).
-SIZE = 2048
+#: Size of a sample. The standard error of its median's rank is 1.1 % (0.5 / sqrt(size)).
+SAMPLE_SIZE = 2048
 
 
 def quantile(ordered: Sequence[float], q: float) -> float:
     """The ``q`` quantile of sorted values, interpolated between the two nearest.
 
-    Hyndman and Fan's definition 7, which ``statistics.quantiles(method="inclusive")`` has too.
+    Hyndman and Fan's definition 7, as in ``statistics.quantiles(method="inclusive")``.
 
     Raises:
-        IndexError: There are no values.
+        IndexError: ``ordered`` is empty.
     """
     at = q * (len(ordered) - 1)
     low = int(at)
@@ -29,22 +28,22 @@ def quantile(ordered: Sequence[float], q: float) -> float:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """First quartile, median and third quartile of one value or more, in any order."""
+    """First quartile, median and third quartile of at least one value, in any order."""
     ordered = sorted(values)
     return quantile(ordered, 0.25), quantile(ordered, 0.5), quantile(ordered, 0.75)
 
 
 class Sample:
-    """A uniform sample of numbered tuples, each kept with its number.
+    """A uniform sample of numbered tuples.
 
-    Reservoir sampling, Li's algorithm L (ACM TOMS 20, 1994): beyond ``size`` values nearly all
-    cost one comparison. It has a seeded generator of its own, so the script's is untouched.
+    Reservoir sampling, Li's algorithm L (ACM TOMS 20, 1994): after ``size`` values, most cost one
+    comparison. It has its own seeded generator, so the script's is unaffected.
 
     Args:
-        size: How many values are kept.
+        size: Size of the sample.
     """
 
-    def __init__(self, size: int = SIZE) -> None:
+    def __init__(self, size: int = SAMPLE_SIZE) -> None:
         self._size = size
         self._random = Random(size)
         self._kept: list[tuple[int, tuple[float, ...]]] = []
@@ -52,7 +51,7 @@ class Sample:
         self._w = 1.0
 
     def add(self, number: int, *value: float) -> None:
-        """Take in one value with its number."""
+        """Add a value with its number."""
         self._add(number, value)
 
     def _add(self, number: int, value: tuple[float, ...]) -> None:
@@ -67,7 +66,7 @@ class Sample:
         self._seen += 1
 
     def extend(self, numbers: list[int], *columns: list[float]) -> None:
-        """Take in several, their values by column."""
+        """Add several values, by column."""
         at, behind = 0, len(numbers)
         while at < behind:
             if self._seen < self._next:
@@ -85,31 +84,31 @@ class Sample:
                 at += 1
 
     def since(self, number: int) -> list[tuple[float, ...]]:
-        """The sampled values numbered ``number`` or later, in no order."""
+        """The sampled values numbered ``number`` or later, in any order."""
         return [value for n, value in self._kept if n >= number]
 
     def _skip(self) -> None:
-        """Draw which value is kept next."""
+        """Draw the next value to keep."""
         self._w *= math.exp(math.log(1.0 - self._random.random()) / self._size)
         gap = math.log(1.0 - self._random.random()) / math.log1p(-self._w)
         self._next += math.floor(gap) + 1
 
 
 class Longest:
-    """The largest of numbered values from any number on, of as many as come.
+    """The maximum of numbered values from any number on.
 
-    Those are kept that are larger than all after them: about ``log(n)`` of values in any order.
+    It keeps the values that exceed all later ones: about ``log(n)`` of randomly ordered values.
 
     Args:
-        most: How many are kept; beyond it, of values that only fall, the first ones go.
+        most: Maximum count of values kept; of more, in a falling series, the first are dropped.
     """
 
-    def __init__(self, most: int = SIZE) -> None:
+    def __init__(self, most: int = SAMPLE_SIZE) -> None:
         self._most = most
         self._kept: list[tuple[int, float]] = []
 
     def add(self, number: int, value: float) -> None:
-        """Take in the value of the next number."""
+        """Add the value of the next number."""
         kept = self._kept
         while kept and kept[-1][1] <= value:
             kept.pop()
@@ -118,9 +117,9 @@ class Longest:
             del kept[0]
 
     def extend(self, numbers: list[int], values: list[int]) -> None:
-        """Take in several."""
+        """Add several values."""
         at = 0
-        while at < len(values):  # Each turn passes over what is smaller than its value.
+        while at < len(values):  # Each turn skips the values below the next maximum.
             left = values[at:]
             largest = max(left)
             at += left.index(largest)
@@ -128,7 +127,7 @@ class Longest:
             at += 1
 
     def since(self, number: int) -> float | None:
-        """The largest value numbered ``number`` or later."""
+        """The maximum of the values numbered ``number`` or later."""
         for at, value in self._kept:
             if at >= number:
                 return value

@@ -1,13 +1,13 @@
-"""Warm-up found, not guessed: from which step on a task's step time is steady, if it ever is.
+"""Finds the end of the warm-up: the step from which a task's step time is steady.
 
 The method follows Barrett et al., "Virtual machine warmup blows hot and cold" (OOPSLA 2017) and
-Traini et al. (EMSE 28, 2023): outliers are bounded, the series is cut into segments of equal mean,
-and it is steady from the first segment of a tail whose segments are alike. As training runs are
-shorter than theirs, there are further rules:
+Traini et al. (EMSE 28, 2023): outliers are clipped, the series is cut into segments of equal mean,
+and it is steady from the first segment of a tail whose means agree. Training runs are shorter than
+theirs, hence further rules:
 
-- The tail is at least a third of the steps. Short excursions from its level are forgiven.
-- A tail that drifts is not steady, nor one so uneven that a dozen steps say little of the next.
-- After a decay, the tail begins where an exponential fitted to it is within the tolerance.
+- The tail is at least a third of the steps. Short excursions from its level are ignored.
+- A tail that drifts, or whose steps vary too much to predict the next ones, is not steady.
+- After a decay, the tail begins where a fitted exponential is within the tolerance.
 - An early step that takes many times the level, such as one that compiles, is warm-up.
 """
 
@@ -26,39 +26,39 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Means this close are the same performance; Traini et al. use the same. Where steps vary, so are
-#: means within ``NOISES`` times the noise, up to ``LOOSE``.
+#: Means agree within ``TOLERANCE``, as in Traini et al.; if steps vary more, within ``NOISES``
+#: times the noise, at most ``LOOSE``.
 TOLERANCE, NOISES, LOOSE = 0.05, 3, 0.12
-#: Fewer steps than this say nothing; nor does a tail of fewer than ``TAIL``.
-FEWEST, TAIL = 12, 10
-#: Without a steady state, a run with fewer steps or fewer seconds than these is too short.
-SHORT, BRIEF = 60, 0.75
-#: The largest standard deviation of a step in a steady tail, as a part of the mean; ``TORN`` holds
-#: where half of the steps are more than twice apart. ``JUDGED`` single steps suffice to tell.
+#: Minimum count of steps, and of those in the tail.
+MIN_STEPS, MIN_TAIL = 12, 10
+#: Without a steady state, a run with fewer steps or seconds is too short for "never steady".
+ENOUGH_STEPS, ENOUGH_SECONDS = 60, 0.75
+#: Maximum standard deviation of a step in a steady tail, relative to the mean. ``TORN`` applies if
+#: the quartiles differ by more than a factor of two. ``JUDGED`` single steps suffice.
 UNEVEN, TORN, JUDGED = 0.5, 0.3, 512
-#: What a step off the tail's level costs, in steps at it.
+#: Score of a step off the tail's level; a step at the level counts 1.
 _OFF = 3
-#: An excursion is plain if it moves the mean of all steps by more than this part of the level.
+#: An excursion is plain if it moves the mean of all steps by more than this share of the level.
 _PLAIN = 0.025
-#: An excursion is short if it has at most so many steps, or is one part in ``_PART`` of all. The
-#: last steps may be off if they are at most ``_LAST``, or such a part.
+#: An excursion is short up to ``_SHORT`` steps, or ``1 / _PART`` of all. The last steps may be off
+#: up to ``_LAST`` steps, or the same share.
 _SHORT, _LAST, _PART = 20, 5, 20
-#: A spike takes so many times the level more. The first ``_SHORT`` steps, or part, are early.
+#: Excess of a spike over the level, in levels. The first ``_SHORT`` steps, or share, are early.
 _SPIKE = 2
-#: A decay is looked at from where it is so near its level, as a part of it or in times the noise;
-#: the tail is ``_OVER`` of its time constants long, and drift is looked for behind ``_FADED``.
+#: A decay is fitted from where it is this near its level, relative to it or in multiples of the
+#: noise. The tail must have ``_OVER`` time constants; drift is searched after ``_FADED`` of them.
 _NEAR, _NEAR_NOISES, _OVER, _FADED = 0.25, 25, 5, 2
-#: Most groups of points that changes are searched among, and means that a slope is fitted to.
+#: Maximum count of groups of points in the changepoint search, and of means in the fit of a slope.
 _GROUPS, _MEANS = 640, 18
 
 
-class Verdict:
-    """Whether a task became steady.
+class SteadyState:
+    """Whether a task became steady, and from which step.
 
     Attributes:
-        verdict: ``"steady"``, ``"never steady"``, ``"too few steps"``, or ``"too short"`` where
-            there are more and it is still too early to tell.
-        from_step: Number of the first steady step: those before it were warm-up.
+        verdict: ``"steady"``, ``"never steady"``, ``"too few steps"``, or ``"too short"`` if
+            there are enough steps but not for "never steady".
+        from_step: Number of the first steady step; those before it were warm-up.
     """
 
     __slots__ = ("from_step", "verdict")
@@ -76,28 +76,28 @@ def steady(
     counts: Sequence[int] | None = None,
     numbers: Sequence[int] | None = None,
     seconds: float = math.inf,
-) -> Verdict:
-    """The verdict on step times.
+) -> SteadyState:
+    """Judge a series of step times.
 
     Args:
-        values: Mean time of each point, in any unit; of a point of several steps, with their
-            outliers bounded as ``noise.bounded_sum`` does.
-        counts: Steps of each point, single ones first; one each when not given.
-        numbers: Number of each point's first step; counted from 0 when not given.
-        seconds: What all of the steps took.
+        values: Mean time of each point, in any unit. In points of several steps, outliers must be
+            clipped as by ``noise.bounded_sum``.
+        counts: Number of steps of each point, single ones first; by default one each.
+        numbers: Number of each point's first step; by default counted from 0.
+        seconds: Total time of all steps.
     """
     points = _Points(values, counts or [1] * len(values))
-    if points.steps < FEWEST or points.n < 2:
-        return Verdict("too few steps")
+    if points.steps < MIN_STEPS or points.n < 2:
+        return SteadyState("too few steps")
     at = _first_steady(points)
     if at is None:
-        short = points.steps < SHORT or seconds < BRIEF
-        return Verdict("too short" if short else "never steady")
-    return Verdict("steady", numbers[at] if numbers is not None else points.before[at])
+        short = points.steps < ENOUGH_STEPS or seconds < ENOUGH_SECONDS
+        return SteadyState("too short" if short else "never steady")
+    return SteadyState("steady", numbers[at] if numbers is not None else points.before[at])
 
 
 class _Segment:
-    """Points ``begin`` to ``end``, of equal mean as far as can be told."""
+    """Points ``begin`` to ``end``, without a detected change of their mean."""
 
     __slots__ = ("begin", "end", "mean", "steps")
 
@@ -106,13 +106,13 @@ class _Segment:
 
 
 class _Points:
-    """A series of step times, outliers bounded; indices are of points, lengths in steps.
+    """A series of step times with clipped outliers; indices are of points, lengths in steps.
 
     Attributes:
-        before: The steps before each point, and all at the end.
-        head: How many points are single steps.
+        before: The number of steps before each point, and of all steps at the end.
+        head: The number of points that are single steps.
         sigma: The noise of a single step.
-        weights: How many single steps each point's noise makes it worth.
+        weights: The number of single steps with as little noise as each point.
     """
 
     def __init__(self, values: Sequence[float], counts: Sequence[int]) -> None:
@@ -125,23 +125,23 @@ class _Points:
         self.bounded = clipped(self.values[:head], self.sigma)
         self.bounded += clipped(self.values[head:], blocks)
         ratio = self.sigma / blocks
-        worth = max(1.0, ratio * ratio)  # Not a power: that overflows with an error.
+        worth = max(1.0, ratio * ratio)  # Not ``**``, which raises OverflowError.
         self.weights = [min(worth, count) for count in counts]
         self.sums = [0.0, *accumulate(v * c for v, c in zip(self.bounded, counts, strict=True))]
 
     def mean(self, begin: int, end: int) -> float:
-        """The mean time of their steps."""
+        """The mean time of the steps in these points."""
         return (self.sums[end] - self.sums[begin]) / (self.before[end] - self.before[begin])
 
     def parts(self, begin: int, k: int) -> list[float]:
-        """Means of up to ``k`` parts, as long in steps or nearly, of what begins there."""
+        """Means of up to ``k`` parts of nearly equal length, from point ``begin`` on."""
         k, first = min(k, (self.n - begin) // 3), self.before[begin]
         ends = (first + i * (self.steps - first) // k for i in range(k + 1)) if k > 0 else ()
         cuts = sorted({bisect_left(self.before, end) for end in ends})
         return [self.mean(a, b) for a, b in pairwise(cuts)]
 
     def segments(self) -> list[_Segment]:
-        """The series cut where its mean changes."""
+        """Cut the series where its mean changes."""
         begins = self._groups()
         bounds = [*pairwise([*begins, self.n])]
         means = [self.mean(a, b) for a, b in bounds]
@@ -154,7 +154,7 @@ class _Points:
         ]
 
     def _groups(self) -> list[int]:
-        """Where groups of points begin whose length grows with their distance from the start."""
+        """The begins of groups of points, which grow with their distance from the start."""
         for share in (512, 128, 64, 32):
             begins, due = list[int](), 0
             for i, before in enumerate(self.before[:-1]):
@@ -168,7 +168,7 @@ class _Points:
 
 def _first_steady(points: _Points) -> int | None:
     """The first steady point; None if there is none."""
-    segments, tail = points.segments(), max(TAIL, points.steps // 3)
+    segments, tail = points.segments(), max(MIN_TAIL, points.steps // 3)
     start = points.steps - tail
     longest = max(segments, key=lambda s: points.before[s.end] - max(start, points.before[s.begin]))
     level = longest.mean
@@ -189,14 +189,14 @@ def _first_steady(points: _Points) -> int | None:
         if not _drifts(points, faded, level):
             return None if _uneven(points, at) else _after_spike(points, at, tail)
         if _slopes(points, segments, faded):
-            return None  # Else it is a few levels near each other: one may be long enough.
+            return None  # Otherwise the tail has a few close levels: a later one may be enough.
     return None
 
 
 def _tail(points: _Points, segments: list[_Segment], level: float, band: float) -> int | None:
-    """The segment from which on the most steps are at ``level`` and the fewest are not.
+    """The first segment of the tail: the best score of steps at ``level`` against others.
 
-    None if the last steps are off, unless they are few and hardly move the mean of all.
+    None if the last steps are off, unless they are few and hardly move the mean of all steps.
     """
     best, found, score, after, off = 0, None, 0, 0, 0.0
     for i in range(len(segments) - 1, _after_excursion(points, segments, level, band) - 1, -1):
@@ -212,9 +212,9 @@ def _tail(points: _Points, segments: list[_Segment], level: float, band: float) 
 
 
 def _after_excursion(points: _Points, segments: list[_Segment], level: float, band: float) -> int:
-    """The segment after the only long and plain excursion from ``level``; 0 without exactly one.
+    """The segment after the only long and plain excursion from ``level``; 0 unless there is one.
 
-    One slow epoch among fast ones is warm-up. Slow steps in every epoch are part of the run.
+    One slow epoch is warm-up. Slow steps in every epoch are part of the run.
     """
     ends, end = [], 0
     for alike, group in groupby(segments, lambda each: abs(each.mean - level) <= band):
@@ -229,10 +229,9 @@ def _after_excursion(points: _Points, segments: list[_Segment], level: float, ba
 
 
 def _approach(points: _Points, segments: list[_Segment], first: int, level: float) -> int:
-    """Where the approach to a tail begins, the segment ``first`` itself if it has none.
+    """The first segment of the approach to a tail; ``first``, the tail's own, without one.
 
-    It reaches as far back as the tail is long, up to what is far from ``level``, and is longer than
-    a quarter of the tail.
+    The approach is between a quarter of the tail and all of it in length, and stays near ``level``.
     """
     begin, at = first, points.before[segments[first].begin]
     while begin > 0 and points.before[segments[begin].begin] > 2 * at - points.steps:
@@ -244,7 +243,7 @@ def _approach(points: _Points, segments: list[_Segment], first: int, level: floa
 
 
 def _slopes(points: _Points, segments: list[_Segment], begin: int) -> bool:
-    """Whether what looks like levels from point ``begin`` on is a slope."""
+    """Whether the apparent levels from point ``begin`` on are a slope."""
     middles = [(a + b) / 2 for a, b in pairwise(points.before[begin:])]
     cuts = [0, *(each.begin - begin for each in segments if each.begin > begin)]
     values, weights = points.bounded[begin:], points.weights[begin:]
@@ -252,7 +251,7 @@ def _slopes(points: _Points, segments: list[_Segment], begin: int) -> bool:
 
 
 def _located(points: _Points, segments: list[_Segment], last: int) -> int:
-    """The point near the beginning of segment ``last`` that parts it best from the one before."""
+    """The point near the begin of segment ``last`` that separates it best from the one before."""
     found = segments[last].begin
     if not last:
         return found
@@ -266,10 +265,10 @@ def _located(points: _Points, segments: list[_Segment], last: int) -> int:
 
 
 def _decay(points: _Points, at: int) -> tuple[int, int] | None:
-    """Where a decay that ends about ``at`` is within the tolerance, and where it has faded."""
+    """The points at which a decay that ends near ``at`` is within the tolerance, and has faded."""
     level = points.mean(at, points.n)
     near = max(_NEAR * level, _NEAR_NOISES * points.sigma)
-    # The first steps have neighbours on one side only: bounded by those, a decay would be flat.
+    # The first steps have neighbours on one side only, which would clip a decay flat.
     unbounded = [*points.values[:3], *points.bounded[3:]]
     for values in (unbounded, points.bounded):
         begin = at
@@ -285,7 +284,7 @@ def _decay(points: _Points, at: int) -> tuple[int, int] | None:
 
 
 def _after_spike(points: _Points, at: int, tail: int) -> int:
-    """The point after the last early spike that is plain; ``at`` if similar ones come later."""
+    """The point after the last plain early spike; ``at`` if there are similar ones later."""
     level, left = points.mean(at, points.n), points.steps - points.before[at]
     early = min(points.head - at, max(_SHORT, left // _PART))
     over = [points.values[i] - points.bounded[i] for i in range(at, points.head)]
@@ -297,7 +296,7 @@ def _after_spike(points: _Points, at: int, tail: int) -> int:
 
 
 def _drifts(points: _Points, at: int, level: float) -> bool:
-    """Whether the tail, or its clear outliers, rise or fall."""
+    """Whether the tail or its clear outliers drift."""
     if drifts(points.parts(at, _MEANS), level):
         return True
     over = [(i, points.values[i] - points.bounded[i]) for i in range(at, points.head)]
@@ -306,12 +305,12 @@ def _drifts(points: _Points, at: int, level: float) -> bool:
 
 
 def _uneven(points: _Points, at: int) -> bool:
-    """Whether the tail's steps vary too much, judged by means of a few in a row."""
+    """Whether the tail's steps vary too much, by means of consecutive steps."""
     end = points.head if points.head - at >= JUDGED else points.n
     n = end - at
     k = max(1, n // max(2, min(16, n // 16)))
     means = sorted(points.mean(at + i * n // k, at + (i + 1) * n // k) for i in range(k))
-    # Hiccups lie outside of these quantiles, which are 2.07 standard deviations apart.
+    # Occasional hiccups lie outside of these quantiles, 2.07 standard deviations apart.
     spread = (quantile(means, 0.85) - quantile(means, 0.15)) / 2.07
     steps = (points.before[end] - points.before[at]) / k
     ordered = sorted(points.values[at:end])

@@ -1,39 +1,39 @@
-"""Steps, and the turns that they are put together from."""
+"""Steps, and the turns that they consist of."""
 
 from __future__ import annotations
 
-from .events import BETWEEN, LOADING, OTHER
+from .events import PART_BETWEEN, PART_LOADING, PART_OTHER
 
-NAN = float("nan")
-#: What a turn has until there is something to put in: never changed.
+UNKNOWN = float("nan")
+#: Initial values of turns, which are replaced, never changed.
 _NO_SIZES: dict[int | None, list[float]] = {}
 _NO_CALLS: dict[int, int] = {}
 _NO_ROWS: dict[int, float] = {}
 _NO_LOOKS: dict[int, list[float]] = {}
-_NO_LATE: list[Late] = []
+_NO_LATE: list[LateValue] = []
 _NO_SEGMENTS: list[Segment] = []
 
 
-class Late:
-    """A number that is still on a device when its event is read."""
+class LateValue:
+    """A number that is still on a device when its event is folded."""
 
     __slots__ = ("arrived", "value")
 
     def __init__(self) -> None:
-        self.arrived, self.value = False, NAN
+        self.arrived, self.value = False, UNKNOWN
 
     def take(self, value: float) -> None:
-        """It has come."""
+        """Set the arrived value."""
         self.arrived, self.value = True, value
 
 
 class Segment:
-    """What lies between two marks on a device.
+    """The time between two timing events on a device.
 
     Attributes:
-        at: When it begins or ends, by the host's clock.
-        part: The part of a step that it is; None: a pause.
-        ns: How long it took; None until that is known, NaN where it never will be.
+        at: Its begin or end, by the host's clock.
+        part: Its part of a step; None for a pause.
+        ns: Its duration; None until known, NaN if it stays unknown.
     """
 
     __slots__ = ("at", "ns", "part")
@@ -44,35 +44,35 @@ class Segment:
 
 
 class Step:
-    """A stretch of one thread's time and what happened in it: a turn, or a step, its turns' sum.
+    """A turn, or a step as the sum of its turns: an extent of one thread's time, and its contents.
 
     Attributes:
-        start: Where it begins, and ``end`` where what is known of it ends; ns.
-        parts: Nanoseconds by part; while it is open, with what lies between pairs.
-        took: The sizes of the batches that each loader gave.
-        loader: The loader that was asked last.
-        calls: How often each model was called to learn.
-        others: How often models were called otherwise.
-        given: Rows that each model learned from since the last backward; ``inputs``: before that.
-        looks: Calls in evaluation mode without gradients, by model: how many, rows, ns.
-        backwards: How many, and ``loss`` the sum of what they were called on.
-        late: Numbers that belong to the loss and are not known yet.
+        start: Its begin; ``end``: the end of its last event so far; ns.
+        parts: Nanoseconds by part; an open step also has the time between pairs.
+        took: Sizes of batches, by loader.
+        loader: The last loader that was asked.
+        calls: The number of training calls, by model.
+        others: The number of other calls of models.
+        given: Rows in training calls since the last backward, by model; ``inputs``: before it.
+        looks: Evaluation calls by model: their number, rows, ns.
+        backwards: The number of backward calls; ``loss``: the sum of their losses.
+        late: Numbers of the loss that are not known yet.
         optimizer: The optimizer that stepped in it.
-        segments: Its time on a device, where it has one, piece by piece.
-        several: Whether gradients of several backwards were thrown away: one of them is the loss.
-        unknown_loss: Whether that leaves the loss unknown, or the sum of its losses is no mean.
-        waited: Whether its loading was seen though no loader was asked.
-        between: Nanoseconds of its loading that only pairs tell.
-        why: Where its items are unknown: why, a key of ``tasks.WHY``.
-        compiled: Nanoseconds in which something was compiled.
+        segments: Its time on a device, if it has one.
+        several: Whether gradients of several backwards were discarded: one of them is the loss.
+        unknown_loss: Whether the loss is unknown for that reason, or its sum is not a mean.
+        waited: Whether its loading was seen although no loader was asked.
+        between: Nanoseconds of its loading that only pairs show.
+        why: The reason for unknown items, a key of ``tasks.WHY``.
+        compiled: Nanoseconds of compilation.
 
-    Of a finished step:
-        task: The task, and ``number`` of the step in it, from 1 on.
-        thread: The thread, by the recorder's number.
-        items: Of its batches; NaN: unknown.
-        pause: Nanoseconds of pauses in it, which are no part of it.
-        timed: Whether its parts are by a device's clock.
-        told: The last loss that was given in it; NaN: none.
+    Attributes of a finished step:
+        task: The task; ``number``: the number of the step in it, from 1.
+        thread: The recorder's number of the thread.
+        items: Items of its batches; NaN if unknown.
+        pause: Nanoseconds of pauses during it, not included in its parts.
+        timed: Whether a device's clock timed its parts.
+        told: The last loss that the script gave in it; NaN without one.
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Step:
         self.segments = _NO_SEGMENTS
         self.optimizer: int | None = None
         self.waited = self.several = self.unknown_loss = self.timed = False
-        self.told = NAN
+        self.told = UNKNOWN
 
     task: str
     number: int
@@ -104,13 +104,13 @@ class Step:
 
     @property
     def ns(self) -> int:
-        """How long it took, without pauses."""
+        """Its time without pauses."""
         return sum(self.parts)
 
     @property
     def loading(self) -> int:
-        """How long it waited for its batches."""
-        return self.parts[LOADING]
+        """Its time waiting for batches."""
+        return self.parts[PART_LOADING]
 
     @property
     def loaded(self) -> bool:
@@ -119,13 +119,13 @@ class Step:
 
     @property
     def complete(self) -> bool:
-        """Whether all that comes later has come: its times on a device, and its loss."""
+        """Whether all late values have arrived: its times on a device, and its loss."""
         if not self.late and not self.segments:
             return True
         return all(s.ns is not None for s in self.segments) and all(n.arrived for n in self.late)
 
     def join(self) -> bool:
-        """Take in what came later; whether the device has timed it, from its beginning on."""
+        """Apply late values; return whether the device timed all of it."""
         if self.late and all(late.arrived for late in self.late):
             self.loss += sum(late.value for late in self.late)
             self.late = _NO_LATE
@@ -140,17 +140,17 @@ class Step:
         return bool(self.segments)
 
     def add_segment(self, segment: Segment) -> Segment:
-        """A piece of its time on a device; returns it."""
+        """Add a piece of its time on a device, and return it."""
         if self.segments is _NO_SEGMENTS:
             self.segments = []
         self.segments.append(segment)
         return segment
 
     def move(self, ns: int, part: int, to: int | None = None) -> int:
-        """Count so much of a part, or what there is of it, to another, or to none.
+        """Move up to ``ns`` from a part to another, or out of the step.
 
         Returns:
-            How much that was.
+            The time moved, ns.
         """
         moved = min(ns, self.parts[part])
         self.parts[part] -= moved
@@ -159,21 +159,21 @@ class Step:
         return moved
 
     def less(self, parts: list[int]) -> int:
-        """Take time out of it; returns how much that was."""
+        """Subtract time by part; return the time subtracted, ns."""
         return sum(self.move(ns, part) for part, ns in enumerate(parts))
 
     def resolve(self, loads: bool) -> None:
-        """What lies between its pairs is loading, or nothing that is known."""
-        part = LOADING if loads else OTHER
-        moved = self.move(self.parts[BETWEEN], BETWEEN, part)
+        """Count the time between its pairs as loading, or as *other*."""
+        part = PART_LOADING if loads else PART_OTHER
+        moved = self.move(self.parts[PART_BETWEEN], PART_BETWEEN, part)
         if loads:
             self.between, self.waited = moved, True
         for segment in self.segments:
-            if segment.part == BETWEEN:
+            if segment.part == PART_BETWEEN:
                 segment.part = part
 
     def content(self) -> Step:
-        """A copy of what has happened in it, without its time."""
+        """A copy of its contents, without its time."""
         made = Step(self.start, self.loader)
         made.add(self)
         made.took = {loader: [*sizes] for loader, sizes in self.took.items()}
@@ -181,7 +181,7 @@ class Step:
         return made
 
     def call(self, model: int, rows: float, counts: bool) -> None:
-        """A model was called to learn; with ``counts``, from as many ``rows``."""
+        """Add a training call; ``counts``: whether its rows count."""
         if self.calls is _NO_CALLS:
             self.calls = {model: 1}
         else:
@@ -191,10 +191,10 @@ class Step:
         if self.given is _NO_ROWS:
             self.given = {model: rows}
         else:
-            self.given[model] = NAN if model in self.given else rows
+            self.given[model] = UNKNOWN if model in self.given else rows
 
     def learned(self) -> None:
-        """A backward ends what models have learned from until now."""
+        """End the input of a backward: the rows since the last one."""
         if self.inputs is _NO_ROWS:
             self.inputs = self.given
         else:
@@ -203,14 +203,14 @@ class Step:
         self.given = _NO_ROWS
 
     def look(self, model: int, rows: float, ns: int) -> None:
-        """A model was called in evaluation mode without gradients."""
+        """Add an evaluation call."""
         if self.looks is _NO_LOOKS:
             self.looks = {}
         n, before, spent = self.looks.get(model, (0.0, 0.0, 0.0))
         self.looks[model] = [n + 1, before + rows, spent + ns]
 
     def add(self, other: Step) -> Step:
-        """Take in what came before or after; returns itself."""
+        """Add an adjacent turn or step; return itself."""
         self.start, self.end = min(self.start, other.start), max(self.end, other.end)
         self.parts = [a + b for a, b in zip(self.parts, other.parts, strict=True)]
         if other.took:
@@ -249,10 +249,10 @@ class Step:
         return self
 
     def forget(self, loader: int | None) -> None:
-        """What it has learned came to nothing: its time counts, and its items.
+        """Drop its loss, as its gradients were discarded; time and items still count.
 
         Args:
-            loader: One that has begun anew since: what it gave before does not count.
+            loader: A loader restarted since, whose earlier batches do not count; or None.
         """
         self.backwards, self.loss, self.late = 0, 0.0, _NO_LATE
         if loader is not None:

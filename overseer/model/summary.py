@@ -1,15 +1,15 @@
-"""The ``tasks`` of ``run.json``: every figure of a task, computed here and nowhere else."""
+"""Computes all figures of tasks: the ``tasks`` of ``run.json``."""
 
 from __future__ import annotations
 
 from ..recorder.sites import PARTS
-from .alike import NS, Alike
-from .alike import PARTS as FIRST
-from .events import LOADING, OTHER
+from .alike import AT_NS, Alike
+from .alike import AT_PARTS as FIRST
+from .events import PART_LOADING, PART_OTHER
 from .facts import HOST_CLOCK, main_name, ordered
-from .rates import TASKS, Threads
-from .series import Columns, Series, Totals
-from .spans import Span
+from .rates import MAX_TASKS, Threads
+from .series import Columns, StepSeries, Totals
+from .spans import Extent
 from .statistics import Longest, Sample, quantile, quartiles
 from .tasks import WHY
 
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
     from .steps import Step
     from .tasks import Task
 
-#: Parts of a task's course.
+#: Maximum count of means in a task's course.
 COURSE = 100
-#: So many steps behind the end of a fixed skip, a warm-up that is still going on is told.
+#: A warm-up that outlasts a fixed skip by more than this number of steps is reported.
 CLOSE = 2
 
 
 class Record:
-    """What is kept of one task's finished steps.
+    """Statistics of one task's finished steps.
 
     Args:
-        skip: What to leave out of rates and shares, in place of the warm-up that is found.
-        multiplier: Items are counted this many times.
+        skip: Steps or seconds to leave out of rates and shares; None: the warm-up.
+        multiplier: Factor for items.
     """
 
-    def __init__(self, skip: Span | None, multiplier: int) -> None:
+    def __init__(self, skip: Extent | None, multiplier: int) -> None:
         self._skip, self._multiplier = skip, multiplier
-        self._series, self._sample, self._longest = Series(), Sample(), Longest()
+        self._series, self._sample, self._longest = StepSeries(), Sample(), Longest()
         self._threads = Threads()
         self._before = self._skipped = 0
         self._start, self._untimed = 0, (0, 0.0)
 
     def add(self, step: Step) -> None:
-        """Take in the next finished step."""
+        """Add the next finished step."""
         n, self._before = step.number - self._before, step.number
         self._start = self._start or step.start
         self._threads.add(step)
         ns = step.ns
-        if not ns:  # Only its end was told.
+        if not ns:  # Only its end is known.
             self._untimed = self._untimed[0] + n, self._untimed[1] + step.items
             return
         if step.compiled:
@@ -71,7 +71,7 @@ class Record:
         return start < self._start + (skip.seconds or 0) * 1e9
 
     def add_alike(self, alike: Alike) -> None:
-        """Take in steps that were counted together."""
+        """Add steps that were counted together."""
         first = alike.number - alike.n + 1
         if self._skips(first, alike.start):
             for step in alike.each():
@@ -79,26 +79,26 @@ class Record:
             return
         self._before = alike.number
         self._threads.add(alike)
-        numbers, ns, items = [*range(first, alike.number + 1)], alike.column(NS), alike.sizes
+        numbers, ns, items = [*range(first, alike.number + 1)], alike.column(AT_NS), alike.sizes
         if self._multiplier != 1:
             items = [one * self._multiplier for one in items]
-        parts = [alike.column(FIRST + part) for part in range(OTHER + 1)]
+        parts = [alike.column(FIRST + part) for part in range(PART_OTHER + 1)]
         columns = Columns(numbers, [1] * alike.n, items, ns, parts)
         self._sample.extend(numbers, [*columns.bounded], items)
         self._longest.extend(numbers, ns)
         self._series.extend(columns)
 
     def section(self, task: Task, main: bool, clock: str, final: bool) -> dict[str, Any]:
-        """The task's part of ``run.json``; what is not known is absent.
+        """The task's section of ``run.json``; unknown figures are absent.
 
-        Loading, compute, breakdown and all of ``rate`` but ``wall`` are of the same steps: the
-        steady ones; those after the skip, when one was given; all, when it never became steady.
+        Loading, compute, breakdown and ``rate`` (except ``wall``) cover the same steps: those after
+        a given skip, otherwise the steady ones, or all if the task never became steady.
 
         Args:
             task: Its totals.
-            main: Whether the run is about it: what lies between its steps is its own.
-            clock: What timed the steps.
-            final: Whether the search for the steady state must be of all steps.
+            main: Whether it is the run's main task, to which the time between steps belongs.
+            clock: The clock that timed the steps.
+            final: Whether the search for the steady state must include the latest steps.
         """
         sized = task.items == task.items and task.steps > 0
         verdict = self._series.verdict(1.0 if final else 1.25)
@@ -139,7 +139,7 @@ class Record:
         n, items = self._untimed
         amount = (task.items - items) * self._multiplier if sized else task.steps - n
         held = task.held.ns if task.held is not None else 0
-        # Between the steps of another one, such as an evaluation, lies what is not its own.
+        # Time between the steps of another task, such as an evaluation, is not its own.
         ns = task.end - task.start if main else task.ns + held
         return amount * 1e9 / ns if ns > 0 else None
 
@@ -155,7 +155,7 @@ class Record:
         return {"median": median, "q1": q1, "q3": q3}
 
     def _times(self, first: int) -> dict[str, Any]:
-        """How long steps took from ``first`` on: quantiles, and their course in parts."""
+        """Times of the steps from ``first`` on: quantiles, and the course of means."""
         times = sorted([ns / 1e9 for ns, _ in self._sample.since(first)])
         if not times:
             return {}
@@ -169,25 +169,25 @@ class Record:
 
 
 class Summary:
-    """The records of all tasks.
+    """The figures of all tasks.
 
     Args:
-        fold: Whose totals they complete.
-        skip: What to leave out at the beginning of each task; None: its warm-up, which is found.
-        multiplier: Items are counted this many times.
+        fold: The fold with the tasks' totals.
+        skip: Steps or seconds to leave out at the start of each task; None: its warm-up.
+        multiplier: Factor for items.
     """
 
-    def __init__(self, fold: Fold, skip: Span | None = None, multiplier: int = 1) -> None:
+    def __init__(self, fold: Fold, skip: Extent | None = None, multiplier: int = 1) -> None:
         self._fold, self._skip, self._multiplier = fold, skip, multiplier
         self._records: dict[str, Record] = {}
 
     def add(self, steps: Sequence[Step]) -> None:
-        """Take in finished steps."""
+        """Add finished steps."""
         records = self._records
         for step in steps:
             record = records.get(step.task)
             if record is None:
-                if len(records) >= TASKS:
+                if len(records) >= MAX_TASKS:
                     continue
                 record = records[step.task] = Record(self._skip, self._multiplier)
             if isinstance(step, Alike):
@@ -196,9 +196,9 @@ class Summary:
                 record.add(step)
 
     def section(self, clock: str | None = None, final: bool = False) -> dict[str, Any]:
-        """The ``tasks`` of ``run.json``, as they are by now; without a ``clock``, by the host's."""
+        """The present ``tasks`` of ``run.json``; ``clock`` is the host's if not given."""
         tasks = ordered(self._fold.tasks)
-        if self._fold.lost:  # What is known of these is not how many there were, nor when.
+        if self._fold.lost:  # Neither the number nor the times of steps are known.
             return {name: {"steps_at_least": task.steps} for name, task in tasks.items()}
         main = self.main
         made = {}
@@ -212,19 +212,19 @@ class Summary:
 
     @property
     def main(self) -> str | None:
-        """The task that the run is about."""
+        """The run's main task."""
         return main_name({name: task.steps for name, task in self._fold.tasks.items()})
 
     @property
     def stepped(self) -> tuple[float, float] | None:
-        """When the first step of that task ended, and its last one so far, in seconds."""
+        """The ends of that task's first and latest step, in seconds."""
         main = self.main
         task = self._fold.tasks.get(main) if main is not None else None
         return ((task.start + task.first_ns) / 1e9, task.end / 1e9) if task is not None else None
 
 
 def losses(task: Task) -> dict[str, Any]:
-    """What is known of a task's losses."""
+    """The ``loss`` of a task in ``run.json``."""
     of = task.losses
     if not of.n:
         return {}
@@ -246,7 +246,7 @@ def _compiled(compiled: list[int]) -> dict[str, float]:
 
 
 def _split(of: Totals, loaded: bool) -> dict[str, Any]:
-    """Loading and compute, where loading was seen; and the parts, where any hook saw one."""
+    """Loading and compute, if loading was seen; and the parts, if a hook saw any."""
     made: dict[str, Any] = {}
     loading, compute = of.loading / 1e9, (of.ns - of.loading) / 1e9
     if loaded and of.ns > 0:
@@ -254,7 +254,7 @@ def _split(of: Totals, loaded: bool) -> dict[str, Any]:
         made["loading"] = {"seconds": loading, "share": share}
         made["compute"] = {"seconds": compute, "share": 1 - share}
     seconds = {name: ns / 1e9 for name, ns in zip(PARTS, of.parts, strict=True)}
-    if any(of.parts[LOADING + 1 : -1]):
+    if any(of.parts[PART_LOADING + 1 : -1]):
         if not loaded:
             del seconds["loading"]
         made["breakdown"] = {
@@ -270,7 +270,7 @@ def _pauses(task: Task) -> dict[str, Any]:
 
 
 def present(values: dict[str, Any]) -> dict[str, Any]:
-    """``values`` without what is not known, at any depth; empty sections are absent too."""
+    """``values`` without None and empty mappings, at any depth."""
     kept = {
         key: present(value) if isinstance(value, dict) else value for key, value in values.items()
     }

@@ -1,36 +1,36 @@
-"""Totals of one task, as its steps are finished."""
+"""Adds up a task's totals as its steps finish."""
 
 from __future__ import annotations
 
 from collections import deque
 
-from .alike import PARTS, Alike
-from .events import BETWEEN, LOADING, OTHER
-from .pauses import LEAST_NS, UNEXPLAINED, USUAL, Pauses, Typical
-from .steps import _NO_SEGMENTS, NAN, Step
+from .alike import AT_PARTS, Alike
+from .events import PART_BETWEEN, PART_LOADING, PART_OTHER
+from .pauses import MIN_PAUSE_NS, UNEXPLAINED_PAUSE, USUAL_STEPS, Pauses, Typical
+from .steps import _NO_SEGMENTS, UNKNOWN, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Why the items of steps are unknown.
-BATCH, INPUT, LEFT, GIVEN = "batch", "input", "left", "given"
+#: Reasons for unknown items.
+WHY_BATCH, WHY_INPUT, WHY_LEFT, WHY_GIVEN = "batch", "input", "left", "given"
 WHY = {
-    BATCH: "its batches have no size that can be read",
-    INPUT: "no loader gives batches, and what the models are given does not tell",
-    LEFT: "batches of several sizes were left over, or used in pieces",
-    GIVEN: "its steps are given without a batch",
+    WHY_BATCH: "its batches have no size that can be read",
+    WHY_INPUT: "no loader gives batches, and what the models are given does not tell",
+    WHY_LEFT: "batches of several sizes were left over, or used in pieces",
+    WHY_GIVEN: "its steps are given without a batch",
 }
-#: No step has more items; up to here a number has no fraction that is lost.
-LARGEST = 2.0**53
-#: Steps that wait for what comes later from a device; of more, the oldest go without.
-PENDING = 4096
-#: How long, up to the end of later steps; a device that is further behind has failed.
-PATIENCE_NS = 60_000_000_000
+#: Maximum items of a step: floats are exact up to here.
+MAX_ITEMS = 2.0**53
+#: Maximum count of steps waiting for values from a device; the oldest stop waiting.
+MAX_PENDING_STEPS = 4096
+#: Maximum wait, by the ends of later steps; a device further behind has failed.
+MAX_PENDING_NS = 60_000_000_000
 
 
 class Losses:
-    """First, last and lowest loss, and how many were no finite numbers."""
+    """First, last and lowest loss, and the count of NaN and infinite ones."""
 
     __slots__ = ("first", "last", "least", "n", "not_finite")
 
@@ -39,7 +39,7 @@ class Losses:
         self.n = self.not_finite = 0
 
     def add(self, loss: float) -> None:
-        """Take in the next."""
+        """Add the next loss."""
         if not self.n:
             self.first = loss
         self.n += 1
@@ -50,33 +50,33 @@ class Losses:
             self.least = loss
 
     def add_alike(self, n: int, last: float, least: float) -> None:
-        """Take in ``n`` finite ones, behind others."""
+        """Add ``n`` finite losses after others."""
         self.n, self.last = self.n + n, last
         if not self.least <= least:
             self.least = least
 
 
 class Task:
-    """One task's totals. Its latest step is held back until the next: that may change what it was.
+    """The totals of one task. Its latest step is held back, as later events may change it.
 
     Args:
         name: The task.
         emit: Called with each finished step, in order.
-        together: Called with those that were counted together.
+        together: Called with steps that were counted together.
 
     Attributes:
-        steps: How many have finished or are held back; ``items`` of them: NaN: unknown, and
-            ``why``, a key of :data:`WHY`.
-        start: Where the first began, and ``end`` where the last ended, ns.
-        ns: Of the finished steps.
-        held: The latest step, unless it is finished.
-        losses: Of the steps; of what the script gives, once it gives any.
-        given: Whether losses are given.
-        pauses: Time that is in no step.
-        loaded: Whether the loading of any step was seen; ``loads``: otherwise than by pairs.
-        unread: How many losses were given that cannot be read.
-        first_ns: How long the first step took.
-        compiled: How many steps something was compiled in, and their ns.
+        steps: The number of steps, held ones included. ``items`` are theirs; NaN if unknown, for
+            the reason ``why``, a key of :data:`WHY`.
+        start: The begin of the first step; ``end``: the end of the last, ns.
+        ns: Time of the finished steps.
+        held: The latest step, until it is finished.
+        losses: Losses of the steps; once the script gives losses, only those.
+        given: Whether the script gives losses.
+        pauses: Time that belongs to no step.
+        loaded: Whether any step's loading was seen; ``loads``: by other events than pairs.
+        unread: The number of given losses that could not be read.
+        first_ns: Time of the first step.
+        compiled: The number of steps in which something was compiled, and their time.
     """
 
     def __init__(
@@ -90,17 +90,17 @@ class Task:
         self.why = ""
         self._known = 0.0  # The items of all steps but the latest.
         self.losses, self.pauses = Losses(), Pauses()
-        self._told = NAN  # The last loss that was given since the latest step.
+        self._told = UNKNOWN  # The last loss given since the latest step.
         self.given = self.loaded = self.loads = False
         self.first_ns = self.unread = 0
         self.compiled = [0, 0]
         self.held: Step | None = None
         self._usual, self._usual_wait = Typical(), Typical()
         self._waiting: deque[Step] = deque()
-        self._done: dict[int, int] = {}  # By thread: when a device was done with its last step.
+        self._done: dict[int, int] = {}  # By thread: when a device finished its last step.
 
     def close(self, thread: int, step: Step, items: float, n: int = 1) -> None:
-        """A step has ended, or ``n`` of them that are not told apart."""
+        """Add a step that has ended, or ``n`` as one."""
         if self.held is not None:
             self.settle()
         elif not self.steps:
@@ -108,27 +108,27 @@ class Task:
         self.steps = number = self.steps + n
         if step.end > self.end:
             self.end = step.end
-        if not 0.0 <= items <= LARGEST:  # Or unknown.
-            items = NAN
-            self.why = self.why or step.why or INPUT
+        if not 0.0 <= items <= MAX_ITEMS:  # Or unknown.
+            items = UNKNOWN
+            self.why = self.why or step.why or WHY_INPUT
         self._known, self.items = self.items, self.items + items
         step.task, step.number, step.thread = self.name, number, thread
         step.items, step.pause = items, 0
-        step.told, self._told = self._told, NAN
+        step.told, self._told = self._told, UNKNOWN
         self.loads |= bool(step.took) or (step.waited and not step.between)
-        if step.parts[BETWEEN]:
+        if step.parts[PART_BETWEEN]:
             step.resolve(not self.loads)
-        del step.parts[BETWEEN:]
+        del step.parts[PART_BETWEEN:]
         self.held = step
 
     @property
     def timely(self) -> bool:
-        """Whether no step waits for what comes later, and items can be added up in any order."""
+        """Whether no step waits for late values, and items can be summed in any order."""
         whole = self.items != self.items or self.items.is_integer()
         return whole and not self._waiting and (self.held is None or self.held.complete)
 
     def close_alike(self, alike: Alike) -> None:
-        """Steps have ended that are like the held one: what closing and settling each comes to."""
+        """Add steps like the held one, with the effect of closing and settling each."""
         self.settle()
         self.steps, self.items = self.steps + alike.n, self.items + alike.items
         alike.number = self.steps
@@ -137,24 +137,24 @@ class Task:
             self.losses.add_alike(alike.n, alike.loss, alike.least)
         elif self.given and alike.told == alike.told:
             self.losses.add_alike(alike.n, alike.told, alike.least_told)
-        self._usual.extend(alike.column(PARTS + OTHER, USUAL))
+        self._usual.extend(alike.column(AT_PARTS + PART_OTHER, USUAL_STEPS))
         if alike.between:
-            self._usual_wait.extend(alike.column(PARTS + BETWEEN, USUAL))
+            self._usual_wait.extend(alike.column(AT_PARTS + PART_BETWEEN, USUAL_STEPS))
         if self._together is not None:
             self._together(alike)
 
     def leave_unknown(self) -> None:
-        """Which batches the steps have used is not known."""
-        self.items, self.why = NAN, LEFT
+        """Make items unknown: it is not known which batches the steps used."""
+        self.items, self.why = UNKNOWN, WHY_LEFT
 
     def resize(self, items: float) -> None:
-        """The latest step has so many items; they were not known."""
-        if self.held is not None and 0.0 <= items <= LARGEST:
+        """Set the items of the latest step, unknown until now."""
+        if self.held is not None and 0.0 <= items <= MAX_ITEMS:
             self.held.items = items
             self.items = self._known + items
 
     def take_back(self) -> Step | None:
-        """The first step, if it is the only one so far: something stronger tells of it."""
+        """Remove and return the first step, if it is the only one, for a stronger source."""
         step = self.held
         if step is not None and self.steps == 1:
             self.held, self.steps, self.items = None, 0, 0.0
@@ -163,7 +163,7 @@ class Task:
         return None
 
     def settle(self) -> None:
-        """What is held back is finished, once all has come that comes later."""
+        """Finish the held step, once its late values have arrived."""
         step, self.held = self.held, None
         if step is None:
             return
@@ -172,18 +172,18 @@ class Task:
             return
         waiting = self._waiting
         waiting.append(step)
-        while len(waiting) > PENDING or step.end - waiting[0].end > PATIENCE_NS:
+        while len(waiting) > MAX_PENDING_STEPS or step.end - waiting[0].end > MAX_PENDING_NS:
             self._finish(waiting.popleft())
         self.arrived()
 
     def arrived(self) -> None:
-        """Something has come from a device: steps that are complete now are finished, in order."""
+        """Finish the steps that are complete after values have arrived, in order."""
         waiting = self._waiting
         while waiting and waiting[0].complete:
             self._finish(waiting.popleft())
 
     def end_all(self) -> None:
-        """There is no more: what waits is finished by what is known."""
+        """Finish all steps at the end, without values that are missing."""
         self.settle()
         while self._waiting:
             self._finish(self._waiting.popleft())
@@ -192,17 +192,17 @@ class Task:
         if (step.segments or step.late) and step.join():
             step.timed = True
             self.run_on_device(step.thread, step.end, step.ns)
-        other = step.parts[OTHER]
-        if other > LEAST_NS and step.number > 1 and not step.compiled:
+        other = step.parts[PART_OTHER]
+        if other > MIN_PAUSE_NS and step.number > 1 and not step.compiled:
             over = self._usual.excess(other)
             if over:
-                self.pause(UNEXPLAINED, over, step)
+                self.pause(UNEXPLAINED_PAUSE, over, step)
         self._usual.add(other)
-        if step.between:  # It may as well be what lies between two epochs.
-            if step.between > LEAST_NS and step.number > 1:
+        if step.between:  # It may be the time between two epochs.
+            if step.between > MIN_PAUSE_NS and step.number > 1:
                 over = self._usual_wait.excess(step.between)
                 if over:
-                    self.pause(UNEXPLAINED, over, step, LOADING)
+                    self.pause(UNEXPLAINED_PAUSE, over, step, PART_LOADING)
             self._usual_wait.add(step.between)
         self._add(step)
 
@@ -226,7 +226,7 @@ class Task:
 
     def _add(self, step: Step) -> None:
         """Add a finished step to the totals, and emit it."""
-        known = step.loss == step.loss or self.losses.n  # NaN is a loss where others were known.
+        known = step.loss == step.loss or self.losses.n  # NaN counts after a known loss.
         if known and step.backwards and not (self.given or step.late or step.unknown_loss):
             self.losses.add(step.loss)
         if step.compiled:
@@ -239,16 +239,16 @@ class Task:
         self.ns += step.ns
         self._emit(step)
 
-    def pause(self, kind: str, ns: int, step: Step | None = None, part: int = OTHER) -> None:
-        """Count a pause; with ``step``, it was taken for a part of that."""
+    def pause(self, kind: str, ns: int, step: Step | None = None, part: int = PART_OTHER) -> None:
+        """Add a pause; take it out of ``part`` of ``step``, if given."""
         self.pauses.add(kind, ns)
         if step is not None:
             step.parts[part] -= ns
             step.pause += ns
-            step.segments = _NO_SEGMENTS  # It keeps the host's times.
+            step.segments = _NO_SEGMENTS  # Keep the host's times.
 
     def lost(self, loss: float) -> None:
-        """The script gives a loss: from here on these count, and no others."""
+        """Add a loss that the script gives: from then on only given losses count."""
         if not self.given:
             self.given, self.losses = True, Losses()
         self.losses.add(loss)

@@ -1,6 +1,6 @@
-"""Whether a series rises, falls or decays: what drifts is not steady, and a decay has no step.
+"""Detects drifts and decays in a series, by least squares.
 
-Lines and exponentials are fitted by least squares. Values come bounded: an outlier tilts no line.
+Outliers must be clipped beforehand, so that they do not tilt a line.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: A drift: a rise over the series as a part of its level, and how many standard errors it must be.
-#: One that is certain may be smaller than one that hardly shows.
+#: The minimum rise of a drift, relative to the level, and the standard errors it must exceed: a
+#: smaller rise must be more certain.
 DRIFTS = (0.025, 4), (0.04, 3)
-#: Fewer outliers than this do not tell whether they grow.
+#: Minimum count of outliers to detect their growth.
 _PEAKS = 8
-#: By how many times the variance of one value each change of level must fit better than a line, and
-#: a decay better than a change.
+#: The gain in squared error, in variances of one value, that each change of level needs over a
+#: line, and a decay over a change of level.
 _BETTER_STEP, _BETTER_DECAY = 16, 10
-#: A decay's squared error must be that of noise: at most so many times its variance.
+#: Maximum mean squared error of a decay, in variances of the noise.
 _NOISY = 1.6
 
 
 def line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
-    """The slope of the line through three points or more, and its standard error."""
+    """The slope of a line fitted to three or more points, and its standard error."""
     k, mx, my = len(x), sum(x) / len(x), sum(y) / len(y)
     spread = sum((a - mx) ** 2 for a in x)
     slope = sum((a - mx) * (b - my) for a, b in zip(x, y, strict=True)) / spread
@@ -34,11 +34,11 @@ def line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
 
 
 def drifts(means: Sequence[float], level: float) -> bool:
-    """Whether means of consecutive parts of equal length rise or fall over their length.
+    """Whether the means of consecutive parts of equal length rise or fall.
 
     Args:
-        means: Of the parts, long enough that noise of a few steps counts once; four at least.
-        level: What the rise is a part of.
+        means: At least four means, of parts long enough to average out noise between neighbours.
+        level: The level that the rise is relative to.
     """
     k = len(means)
     if k < 4:
@@ -49,14 +49,14 @@ def drifts(means: Sequence[float], level: float) -> bool:
 
 
 def outliers_drift(at: Sequence[int], excess: Sequence[float], level: float) -> bool:
-    """Whether outliers grow or shrink along the series, and its mean with them.
+    """Whether outliers grow or shrink along the series, and move its mean.
 
-    What comes every so often and takes ever longer, such as a plot of all losses so far, does.
+    An example is a plot of all losses so far, drawn every 100 steps.
 
     Args:
         at: The indices of the outliers.
-        excess: By how much each exceeds its bound.
-        level: What the rise of the mean is a part of.
+        excess: The excess of each over its bound.
+        level: The level that the rise of the mean is relative to.
     """
     if len(at) < _PEAKS:
         return False
@@ -68,15 +68,15 @@ def outliers_drift(at: Sequence[int], excess: Sequence[float], level: float) -> 
 def fits_line(
     x: Sequence[float], y: Sequence[float], w: Sequence[float], cuts: Sequence[int], sigma: float
 ) -> bool:
-    """Whether levels that change at ``cuts`` fit hardly better than one line.
+    """Whether a line fits nearly as well as levels that change at ``cuts``.
 
-    Levels have their places to choose, a line has not, so noise alone makes them fit well.
+    The places of the cuts were chosen to fit, so levels must be clearly better.
 
     Args:
-        x: Where each value stands.
+        x: The position of each value.
         y: The values.
-        w: How many observations each value stands for.
-        cuts: The indices of the first values of the levels, from 0.
+        w: The number of observations behind each value.
+        cuts: The index of each level's first value, from 0.
         sigma: The standard deviation of one observation.
     """
     total = sum(w)
@@ -89,13 +89,13 @@ def fits_line(
 
 
 def _explained(y: Sequence[float], w: Sequence[float]) -> float:
-    """What the weighted mean explains of the weighted sum of squares."""
+    """The part of the weighted sum of squares that the weighted mean explains."""
     total = sum(b * c for b, c in zip(y, w, strict=True))
     return total * total / sum(w) if w else 0.0
 
 
 class Decay:
-    """``level + excess * exp(-i / tau)`` at the value of index ``i``; ``error`` is squared."""
+    """The fit ``level + excess * exp(-i / tau)`` over indices ``i``, with its squared error."""
 
     __slots__ = ("error", "excess", "level", "tau")
 
@@ -103,20 +103,20 @@ class Decay:
         self.level, self.excess, self.tau, self.error = level, excess, tau, error
 
     def falls_to(self, excess: float) -> float:
-        """The index from which on it is within ``excess`` of its level."""
+        """The index from which it is within ``excess`` of its level."""
         return self.tau * math.log(abs(self.excess) / excess) if self.excess else 0.0
 
 
 def decay(values: Sequence[float], cut: int, sigma: float) -> Decay | None:
-    """The exponential that these values follow; None if they do not.
+    """Fit an exponential decay; None if the values do not follow one.
 
-    They do if it leaves no more than noise, and less than a step at ``cut``. Its time constant is
-    no longer than a third of the series, so that its end is in it.
+    The residual must be noise, and smaller than that of a step at ``cut``. The time constant is at
+    most a third of the series, so that the series contains its end.
 
     Args:
         values: The series.
-        cut: Where the best step is, as an index.
-        sigma: The standard deviation of one value's noise.
+        cut: The index of the best step.
+        sigma: The standard deviation of the noise of one value.
     """
     if len(values) < 6:
         return None

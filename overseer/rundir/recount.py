@@ -11,11 +11,11 @@ from itertools import groupby, repeat
 from operator import lt
 
 from ..errors import VoirError
-from ..model.alike import NS, STEP, Alike
+from ..model.alike import AT_NS, STEP_LAYOUT, Alike
 from ..model.facts import at, number, ordered, part
 from ..model.fold import Fold
 from ..model.spans import parse_span
-from ..model.steps import NAN, Step
+from ..model.steps import UNKNOWN, Step
 from ..model.summary import Summary
 from ..recorder.sites import PARTS
 from .steps import (
@@ -126,7 +126,9 @@ class _Recount:
             alike = self._alike(rows, like, begin + 1, at)
             if alike is not None:
                 if like.timed:
-                    for end, ns in zip(rows["end"][begin + 1 : at], alike.column(NS), strict=True):
+                    for end, ns in zip(
+                        rows["end"][begin + 1 : at], alike.column(AT_NS), strict=True
+                    ):
                         task.run_on_device(like.thread, end, ns)
                 task.close_alike(alike)
                 continue
@@ -144,11 +146,15 @@ class _Recount:
         if like.backwards and not math.isfinite(sum(losses)):
             return None
         times = [*map(sum, zip(*parts, strict=True))]
-        words = starts, ends, *parts, repeat(0), times, items, losses, repeat(NAN)
-        sums, least = [sum(part) for part in parts], min(losses) if like.backwards else NAN
+        words = starts, ends, *parts, repeat(0), times, items, losses, repeat(UNKNOWN)
+        sums, least = [sum(part) for part in parts], min(losses) if like.backwards else UNKNOWN
         # Before the steps is the one that they are like; after them, the sums.
-        last = STEP.pack(starts[0], ends[-1], *sums, 0, sum(times), sum(items), least, NAN)
-        return Alike(like, b"".join((bytes(STEP.size), *map(STEP.pack, *words), last)), False)
+        last = STEP_LAYOUT.pack(
+            starts[0], ends[-1], *sums, 0, sum(times), sum(items), least, UNKNOWN
+        )
+        return Alike(
+            like, b"".join((bytes(STEP_LAYOUT.size), *map(STEP_LAYOUT.pack, *words), last)), False
+        )
 
 
 def _step(rows: Stretch, at: int) -> Step:
@@ -158,7 +164,7 @@ def _step(rows: Stretch, at: int) -> Step:
     step.end, step.items, step.loss = rows["end"][at], rows["items"][at], rows["loss"][at]
     step.parts, step.pause = [rows[name][at] for name in PARTS], rows["pause"][at]
     step.backwards = int(bool(flags & OF_BACKWARD))
-    step.told = step.loss if flags & LOSS_GIVEN else NAN
+    step.told = step.loss if flags & LOSS_GIVEN else UNKNOWN
     step.waited, step.timed = bool(flags & LOADED), bool(flags & DEVICE_CLOCK)
     step.compiled = int(bool(flags & COMPILED))
     return step

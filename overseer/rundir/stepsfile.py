@@ -8,8 +8,17 @@ from array import array
 from ..clock import sleep
 from ..errors import Problem
 from ..files import bounded, descriptor, whole
-from ..model.alike import END, ITEMS, LOSS, PARTS, START, TOLD, WORDS, Alike
-from ..model.steps import NAN
+from ..model.alike import (
+    AT_END,
+    AT_GIVEN_LOSS,
+    AT_ITEMS,
+    AT_LOSS,
+    AT_PARTS,
+    AT_START,
+    STEP_WORDS,
+    Alike,
+)
+from ..model.steps import UNKNOWN
 from .metrics import NO_DESCRIPTORS
 from .steps import (
     COMPILED,
@@ -47,7 +56,7 @@ COPY_REST_SECONDS = 0.0005
 #: Words of a row, and the words of identical steps that are copied to them. Items and loss are
 #: handled separately.
 _ROW_WORDS = ROW.size // 8
-_COPIED = {4: START, 5: END, **{8 + part: PARTS + part for part in range(6)}}
+_COPIED = {4: AT_START, 5: AT_END, **{8 + part: AT_PARTS + part for part in range(6)}}
 _ITEMS, _LOSS = 6, 7
 
 
@@ -118,15 +127,17 @@ class StepsFile:
         if not numbers:
             return
         flags, nothing = _flags(alike), (0,) * 7
-        row = ROW.pack(0, self._name(alike.task), 0, 0, NAN, NAN, *nothing, alike.thread, flags)
+        row = ROW.pack(
+            0, self._name(alike.task), 0, 0, UNKNOWN, UNKNOWN, *nothing, alike.thread, flags
+        )
         data = bytearray(row * len(numbers))
-        rows, found = memoryview(data).cast("q"), alike.rows.cast("q")[skipped * WORDS :]
-        every = WORDS * self.stride
+        rows, found = memoryview(data).cast("q"), alike.rows.cast("q")[skipped * STEP_WORDS :]
+        every = STEP_WORDS * self.stride
         rows[::_ROW_WORDS] = memoryview(numbers)
         for to, of in _COPIED.items():
             rows[to::_ROW_WORDS] = found[of::every]
-        rows[_LOSS::_ROW_WORDS] = found[LOSS if flags & OF_BACKWARD else TOLD :: every]
-        rows[_ITEMS::_ROW_WORDS] = found[ITEMS::every]
+        rows[_LOSS::_ROW_WORDS] = found[AT_LOSS if flags & OF_BACKWARD else AT_GIVEN_LOSS :: every]
+        rows[_ITEMS::_ROW_WORDS] = found[AT_ITEMS::every]
         if self._multiplier != 1:
             items = memoryview(data).cast("d")
             more = [one * self._multiplier for one in items[_ITEMS::_ROW_WORDS].tolist()]

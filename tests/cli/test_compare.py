@@ -81,7 +81,7 @@ def test_without_an_interval_figures_stand_side_by_side_and_why_they_do(tmp_path
     text = said("compare", "a1", "b1")
     assert "  overall           1,388 items/s     1,263 items/s\n" in text
     told = " ".join(text.split())
-    assert "train: no difference shown · one run a side, and never steady" in told
+    assert "train: no difference shown · one run per side, and never steady" in told
     assert "one run a side, without an interval: no percentage is shown" in told
     assert "intervals are 95 %" not in told
     assert re.findall(r"[+-][\d.]+ %", text) == []
@@ -112,7 +112,7 @@ def test_a_run_that_was_killed_is_compared_by_what_there_is(tmp_path: Path) -> N
     text = said("compare", "a1", "b1")
     assert "train: B is slower in these runs" in text
     throttled = "but       A: its GPU was throttled (power cap)\n"
-    assert f"{throttled}            B did not come to its end" in text
+    assert f"{throttled}            B did not finish" in text
     (tmp_path / "b2/run.json").write_text('{"script": "main.py"}')
     assert "verdict   nothing to compare" in said("compare", "a1", "b2")
 

@@ -13,7 +13,7 @@ import pytest
 from overseer.model.alike import Alike, each, read
 from overseer.model.fold import Fold
 from overseer.model.rates import Rates
-from overseer.model.spans import Span
+from overseer.model.spans import Extent
 from overseer.model.steps import Step
 from overseer.model.summary import Summary
 from overseer.recorder import sites as k
@@ -26,7 +26,7 @@ from tests.programs.record import SIZE
 pytestmark = pytest.mark.skipif(read is None, reason="built without a compiler")
 
 SEEDS = 20
-WINDOW = Span(seconds=0.05)
+WINDOW = Extent(seconds=0.05)
 #: A turn of each kind of loop, with its events in several orders.
 TURNS = {
     "loader": "next A 8; learn M 8; back 0.5; opt O",
@@ -75,7 +75,7 @@ class Counted:
         sites: Any,
         pieces: list[bytes],
         together: bool,
-        interval: Span = WINDOW,
+        interval: Extent = WINDOW,
         first: int = 0,
         **how: Any,
     ) -> None:
@@ -175,8 +175,8 @@ def test_loops_have_the_same_figures_with_any_events_between_their_turns(turn: s
         for _ in range(chance.randrange(2, 9)):
             text += f"{chance.randrange(1, 40)} {{ {TURNS[turn]} }}; {chance.choice(BETWEEN)};"
         sites, data = written(text)
-        skip = chance.choice((None, Span(steps=9), Span(seconds=0.1)))
-        interval = chance.choice((WINDOW, Span(steps=1), Span(steps=50)))
+        skip = chance.choice((None, Extent(steps=9), Extent(seconds=0.1)))
+        interval = chance.choice((WINDOW, Extent(steps=1), Extent(steps=50)))
         how = {"skip": skip, "multiplier": chance.choice((1, 3)), "interval": interval}
         compare(sites, varied(data, chance), chance, **how)
 

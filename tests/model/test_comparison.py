@@ -101,8 +101,8 @@ def test_runs_made_in_turns_are_compared_in_pairs() -> None:
 def test_runs_that_took_no_turns_are_not_paired() -> None:
     found = compare(runs([1000, 1100, 1200], [0, 5, 10]), runs([1030, 1130, 1235], [15, 20, 25]))
     assert verdict(found) == (NO_DIFFERENCE, "runs")
-    assert found.verdicts[0].why.endswith("the interval holds no difference")
-    said = "the runs did not take turns: what else changed in time is taken for a difference"
+    assert found.verdicts[0].why.endswith("the interval includes zero")
+    said = "the runs did not alternate: other changes over time look like a difference"
     assert found.notes == [said]
 
 
@@ -123,7 +123,7 @@ def test_of_identical_programs_hardly_any_are_called_different_and_3_percent_is_
 def test_without_a_steady_rate_repeats_are_compared_by_their_overall_rate() -> None:
     (single,) = compare([run(1000, steady=False)], [run(2000)]).verdicts
     assert (single.verdict, single.over) == (NO_DIFFERENCE, None)
-    assert single.why == "one run a side, and never steady"
+    assert single.why == "one run per side, and never steady"
     sides = [[run(rate, steady=False) for rate in rates] for rates in ((10, 10.1), (20, 20.1))]
     (repeats,) = compare(*sides).verdicts
     assert (repeats.verdict, repeats.over, repeats.why) == (FASTER, "runs", "overall rate")
@@ -133,7 +133,7 @@ def test_runs_that_count_different_things_are_not_compared() -> None:
     other = run(2000)
     other["tasks"]["train"]["units"] = "tokens"
     found = compare([run(1000)], [other]).verdicts[0]
-    assert (found.verdict, found.why) == (NO_DIFFERENCE, "they count different things")
+    assert (found.verdict, found.why) == (NO_DIFFERENCE, "their units differ")
 
 
 def test_figures_are_those_that_both_sides_have() -> None:
@@ -153,15 +153,15 @@ def test_reasons_to_doubt_the_figures_are_listed() -> None:
     other["tasks"]["train"] |= {"steps": 400, "rate": {"profiled": 20, "wall": 900}}
     other["tasks"]["eval"] = {"steps": 3}
     assert compare([run(1000)], [other]).notes == [
-        "B did not come to its end",
+        "B did not finish",
         "B ended with signal 9",
         "B: other programs used 50 % of the processors",
         "B: steps of train were profiled, which makes them slower",
         "B: its GPU was throttled (power cap)",
         "only one side was traced",
         "figures are of rank 0, of 1 and 2 ranks",
-        "train made different numbers of steps: losses are not of the same moment",
-        "not every run has a task eval",
+        "train made different numbers of steps: last losses are not comparable",
+        "some runs have no task eval",
     ]
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from overseer.model.events import LOADING, OTHER
+from overseer.model.events import PART_LOADING, PART_OTHER
 from overseer.model.fold import Fold
 from overseer.model.rates import Rates, Window, abreast
-from overseer.model.series import ROWS, Series
-from overseer.model.spans import Span
+from overseer.model.series import MAX_BLOCKS, StepSeries
+from overseer.model.spans import Extent
 from overseer.model.steps import Step
 from overseer.model.summary import Summary
 
@@ -24,8 +24,8 @@ MS = 1_000_000
 def step(number: int, ms: float = 10, **other: Any) -> Step:
     """A step of 32 items, a quarter of which is loading."""
     made = Step(other.pop("start", round(number * ms * MS)))
-    made.parts[LOADING] = round(ms * MS / 4)
-    made.parts[OTHER] = round(ms * MS) - made.parts[LOADING]
+    made.parts[PART_LOADING] = round(ms * MS / 4)
+    made.parts[PART_OTHER] = round(ms * MS) - made.parts[PART_LOADING]
     made.end = made.start + made.ns
     made.task, made.number, made.thread, made.items = "train", number, 1, 32.0
     made.pause, made.waited = 0, True
@@ -34,7 +34,7 @@ def step(number: int, ms: float = 10, **other: Any) -> Step:
     return made
 
 
-def windows(steps: list[Step], interval: Span, chunk: int = 5, **options: Any) -> list[Window]:
+def windows(steps: list[Step], interval: Extent, chunk: int = 5, **options: Any) -> list[Window]:
     found: list[Window] = []
     rates = Rates(found.append, interval, **options)
     for at in range(0, len(steps), chunk):
@@ -49,30 +49,30 @@ def windows(steps: list[Step], interval: Span, chunk: int = 5, **options: Any) -
 @pytest.mark.parametrize("chunk", [1, 64])
 @pytest.mark.parametrize("n", [1, 10, 11, 64])
 def test_windows_of_steps_hold_every_step_once(n: int, chunk: int) -> None:
-    found = windows([step(i + 1) for i in range(n)], Span(steps=10), chunk)
+    found = windows([step(i + 1) for i in range(n)], Extent(steps=10), chunk)
     assert [w.steps for w in found] == [10] * (n // 10) + [n % 10] * (n % 10 > 0)
     assert [w.first for w in found] == list(range(1, n + 1, 10))
     assert all(w.rate == pytest.approx(3200) for w in found)
 
 
 def test_windows_of_seconds_close_with_the_step_that_fills_them() -> None:
-    found = windows([step(i + 1, 400) for i in range(12)], Span(seconds=1))
+    found = windows([step(i + 1, 400) for i in range(12)], Extent(seconds=1))
     assert [w.steps for w in found] == [3, 3, 3, 3]
 
 
 def test_the_rate_is_the_sum_of_items_over_the_sum_of_seconds() -> None:
     """Not the mean of rates: that of a fast and a slow step is too high."""
     steps = [step(1), step(2, 30, start=20 * MS)]
-    (found,) = windows(steps, Span(steps=2))
+    (found,) = windows(steps, Extent(steps=2))
     assert found.rate == pytest.approx(64 / 0.04)
     assert (found.loading_share, found.compute_share) == pytest.approx((0.25, 0.75))
     assert (found.loading_rate, found.compute_rate) == pytest.approx((64 / 0.01, 64 / 0.03))
-    (counted,) = windows(steps, Span(steps=2), multiplier=10)
+    (counted,) = windows(steps, Extent(steps=2), multiplier=10)
     assert counted.rate == pytest.approx(640 / 0.04)
 
 
 def test_unknown_figures_are_none_or_in_steps() -> None:
-    (found,) = windows([step(i + 1, items=NAN, waited=False) for i in range(4)], Span(steps=4))
+    (found,) = windows([step(i + 1, items=NAN, waited=False) for i in range(4)], Extent(steps=4))
     assert (found.units, found.rate) == ("steps", pytest.approx(100))
     assert (found.loading_share, found.loading_rate, found.compute_rate) == (None, None, None)
 
@@ -80,39 +80,44 @@ def test_unknown_figures_are_none_or_in_steps() -> None:
 def test_windows_are_in_steps_from_the_first_step_on_whose_items_are_unknown() -> None:
     steps = [step(i + 1, items=NAN if i == 3 else 32.0) for i in range(8)]
     steps += [step(i + 1, task="eval") for i in range(2)]
-    units = [(w.task, w.units) for w in windows(steps, Span(steps=2))]
+    units = [(w.task, w.units) for w in windows(steps, Extent(steps=2))]
     assert units == [
         ("train", "items"), *[("train", "steps")] * 3, ("eval", "items"),
     ]  # fmt: skip
-    skipped = windows(steps[:8], Span(steps=2), skip=Span(steps=4))
+    skipped = windows(steps[:8], Extent(steps=2), skip=Extent(steps=4))
     assert [(w.units, w.rate) for w in skipped] == [("steps", pytest.approx(100))] * 2
 
 
-@pytest.mark.parametrize(("skip", "first"), [(Span(steps=7), 8), (Span(seconds=0.05), 6)])
-def test_windows_leave_skipped_steps_out(skip: Span, first: int) -> None:
+@pytest.mark.parametrize(("skip", "first"), [(Extent(steps=7), 8), (Extent(seconds=0.05), 6)])
+def test_windows_leave_skipped_steps_out(skip: Extent, first: int) -> None:
     steps = [
         step(1, 0),
         *(step(i + 1) for i in range(1, 20)),
     ]  # Of the first only its end is known.
-    assert [w.first for w in windows(steps, Span(steps=1))] == list(range(2, 21))
-    found = windows([step(i + 1) for i in range(20)], Span(steps=1), skip=skip)
+    assert [w.first for w in windows(steps, Extent(steps=1))] == list(range(2, 21))
+    found = windows([step(i + 1) for i in range(20)], Extent(steps=1), skip=skip)
     assert [w.first for w in found] == list(range(first, 21))
 
 
 def test_each_task_has_windows_of_its_own_and_threads_at_once_add_up() -> None:
     steps = [step(i // 2 + 1, task=("train", "eval")[i % 2]) for i in range(10)]
-    assert {(w.task, w.steps) for w in windows(steps, Span(steps=5))} == {("train", 5), ("eval", 5)}
+    assert {(w.task, w.steps) for w in windows(steps, Extent(steps=5))} == {
+        ("train", 5),
+        ("eval", 5),
+    }
     steps = [step(i + 1, start=(i // 2) * 10 * MS, thread=i % 2) for i in range(20)]
-    assert [w.rate for w in windows(steps, Span(steps=20))] == [pytest.approx(6400)]
+    assert [w.rate for w in windows(steps, Extent(steps=20))] == [pytest.approx(6400)]
     assert (abreast([(0, 10), (5, 15)]), abreast([])) == (pytest.approx(20 / 15), 1)
 
 
 # Series
 
 
-@pytest.mark.parametrize("n", [0, 1, ROWS - 1, ROWS, ROWS + 1, 5 * ROWS + 3])
+@pytest.mark.parametrize(
+    "n", [0, 1, MAX_BLOCKS - 1, MAX_BLOCKS, MAX_BLOCKS + 1, 5 * MAX_BLOCKS + 3]
+)
 def test_totals_are_exact_however_long_the_run_and_its_rows_bounded(n: int) -> None:
-    series = Series()
+    series = StepSeries()
     for number in range(1, n + 1):
         at = step(number, 10 + number % 3)
         series.add(at, 1, 32, at.ns)
@@ -120,12 +125,12 @@ def test_totals_are_exact_however_long_the_run_and_its_rows_bounded(n: int) -> N
     assert (of.n, of.items) == (n, 32 * n)
     assert of.ns == sum(10 + number % 3 for number in range(1, n + 1)) * MS
     kept = series.since(0).n
-    assert len(kept) <= 2 * ROWS
+    assert len(kept) <= 2 * MAX_BLOCKS
     assert sum(kept) == n
 
 
 def test_totals_from_a_step_on_leave_out_the_steps_before() -> None:
-    series = Series()
+    series = StepSeries()
     for number in range(1, 101):
         series.add(step(number), 1, NAN if number < 50 else 32, step(number).ns)
     assert series.totals().items != series.totals().items
@@ -138,7 +143,7 @@ def test_totals_from_a_step_on_leave_out_the_steps_before() -> None:
 LOADED = "next:2 A 8; learn:3 M 8; back:4 1; opt:1 O"
 
 
-def section(text: str, skip: Span | None = None, multiplier: int = 1) -> dict[str, Any]:
+def section(text: str, skip: Extent | None = None, multiplier: int = 1) -> dict[str, Any]:
     steps: list[Step] = []
     fold = Fold(SITES, steps.append)
     summary = Summary(fold, skip, multiplier)
@@ -192,7 +197,7 @@ FIGURES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"rate.median": 800, "rate.wall": 1600 / 3, "pause.kinds.declared.seconds": 1,
          "pause.kinds.declared.count": 1, "pause.count": 1}),
     "a fixed skip takes the place of the warm-up that is found": (
-        WARM, {"skip": Span(steps=10)}, {"rate.n": 100, "rate.skipped": 10, "rate.steady": 800}),
+        WARM, {"skip": Extent(steps=10)}, {"rate.n": 100, "rate.skipped": 10, "rate.steady": 800}),
     "items are multiplied everywhere": (
         f"50 {{ {LOADED} }}", {"multiplier": 4}, {"items": 1600, "rate.median": 3200}),
     "steps in which something was compiled are in no rate": (

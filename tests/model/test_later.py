@@ -8,7 +8,7 @@ import pytest
 
 from overseer.model.events import RECORD
 from overseer.model.fold import Fold
-from overseer.model.later import Later
+from overseer.model.later import LateValues
 from overseer.model.steps import Step
 from overseer.recorder import sites as k
 from overseer.recorder.log import EVENT
@@ -112,8 +112,8 @@ def test_the_hosts_time_stands_where_the_devices_is_given_up() -> None:
 
 
 def test_unmatched_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("overseer.model.later.MOST", 10)
-    later, got = Later("never"), []
+    monkeypatch.setattr("overseer.model.later.MAX_EXPECTED", 10)
+    later, got = LateValues("never"), []
     for key in range(100):
         later.arrive(key, key)
     for key in (99, 5):

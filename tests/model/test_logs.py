@@ -28,7 +28,7 @@ def in_python() -> type[Fold]:
     """The fold as it stands in its file, beside the one that is compiled where there is one."""
     sys.modules.setdefault("in_python.recorder", overseer.recorder)
     files = Path(overseer.recorder.__file__).parents[1] / "model"
-    names = "events later pauses steps alike tasks told optimizers fold"
+    names = "events later pauses steps alike tasks declared optimizers fold"
     for module in names.split():
         spec = spec_from_file_location(f"in_python.model.{module}", files / f"{module}.py")
         assert spec is not None and spec.loader is not None

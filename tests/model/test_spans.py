@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from overseer.errors import UsageError
-from overseer.model.spans import LONGEST, Span, parse_span
+from overseer.model.spans import MAX_SECONDS, Extent, parse_span
 
 
 @pytest.mark.parametrize(
     ("text", "span"),
     [
-        (" 10 ", Span(steps=10)), (10**18, Span(steps=10**18)), ("0", Span(steps=0)),
-        ("5s", Span(seconds=5)), (".5S", Span(seconds=0.5)), ("1.7e308s", Span(seconds=LONGEST)),
+        (" 10 ", Extent(steps=10)), (10**18, Extent(steps=10**18)), ("0", Extent(steps=0)),
+        ("5s", Extent(seconds=5)), (".5S", Extent(seconds=0.5)),
+        ("1.7e308s", Extent(seconds=MAX_SECONDS)),
     ],
 )  # fmt: skip
-def test_steps_and_seconds_are_told_apart(text: str | int, span: Span) -> None:
+def test_steps_and_seconds_are_told_apart(text: str | int, span: Extent) -> None:
     assert parse_span(text, "--skip") == span
 
 

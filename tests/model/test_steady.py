@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overseer.model.noise import CHUNK, bounded_sum, noise
-from overseer.model.steady import Verdict, steady
+from overseer.model.noise import CLIPPED_TOGETHER, bounded_sum, noise
+from overseer.model.steady import SteadyState, steady
 
 from .kinds import ALIKE, DRIFTING, ERRATIC, RESTLESS, STEADY, Series
 
@@ -106,18 +106,18 @@ def test_any_times_get_a_verdict(values: list[float], blocks: list[int]) -> None
 HEAD, BLOCKS = 4096, 1024
 
 
-def in_blocks(n: int, time: Callable[[int], float]) -> Verdict:
+def in_blocks(n: int, time: Callable[[int], float]) -> SteadyState:
     """The verdict on steps of 1 ms, times what ``time`` says, with 3 % noise."""
     random = Random(3)
     steps = [1e6 * time(i) * random.gauss(1, 0.03) for i in range(n)]
-    sigma, length = noise(steps[HEAD // 4 : HEAD]), CHUNK
+    sigma, length = noise(steps[HEAD // 4 : HEAD]), CLIPPED_TOGETHER
     while n - HEAD > length * BLOCKS:
         length *= 2
     begins = [*range(min(n, HEAD)), *range(HEAD, n, length)]
     counts = [1 if at < HEAD else min(length, n - at) for at in begins]
 
     def mean(part: Sequence[float]) -> float:
-        chunks = (part[i : i + CHUNK] for i in range(0, len(part), CHUNK))
+        chunks = (part[i : i + CLIPPED_TOGETHER] for i in range(0, len(part), CLIPPED_TOGETHER))
         return sum(bounded_sum(chunk, sigma) for chunk in chunks) / len(part)
 
     values = [

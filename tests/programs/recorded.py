@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
-from overseer.model.events import OPTIMIZER
+from overseer.model.events import PART_OPTIMIZER
 from overseer.model.fold import TRAIN
 from tests.model.test_logs import compare, folded
 from tests.programs.record import HERE, programs
@@ -73,7 +73,7 @@ def test_figures_of_frameworks_are_the_true_ones(
     log = tmp_path / f"with_{framework}.log.gz"
     compare(log)
     steps = [step for step in folded(log)[2] if step.task == TRAIN]
-    assert all(step.parts[OPTIMIZER] > 0 for step in steps)
+    assert all(step.parts[PART_OPTIMIZER] > 0 for step in steps)
 
 
 TIMED = """

@@ -90,7 +90,7 @@ def test_c_takes_the_same_calls_for_learning() -> None:
             )
             for at, kind in enumerate(kinds * 5)
         )
-        step, rest = len(kinds) * EVENT.size, events.OTHER
+        step, rest = len(kinds) * EVENT.size, events.PART_OTHER
         together = read(data, 0, step, bytes(range(32)), rest, rest, True, start)
         learns = k.call(flags) == k.LEARNING and not flags & UNUSUAL
         assert (together is not None) == learns, flags

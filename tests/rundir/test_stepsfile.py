@@ -17,8 +17,8 @@ import pytest
 
 from overseer.model.alike import Alike
 from overseer.model.fold import Fold
-from overseer.model.steps import Late, Segment, Step
-from overseer.model.tasks import PATIENCE_NS, Task
+from overseer.model.steps import LateValue, Segment, Step
+from overseer.model.tasks import MAX_PENDING_NS, Task
 from overseer.rundir import stepsfile
 from overseer.rundir.metrics import NO_DESCRIPTORS
 from overseer.rundir.steps import (
@@ -89,7 +89,7 @@ def test_a_row_has_all_of_a_step_and_the_file_begins_with_the_first(to: Written)
 
 
 def test_a_loss_is_what_backward_was_called_on_or_else_what_was_given(to: Written) -> None:
-    late = step(4, late=[Late()])
+    late = step(4, late=[LateValue()])
     to.add(
         step(1), step(2, backwards=0), step(3, backwards=0, told=0.25), late,
         step(5, unknown_loss=True, told=2.0), step(6, loss=NAN), step(7, loss=math.inf),
@@ -332,10 +332,10 @@ def test_a_forked_child_writes_nothing(to: Written) -> None:
 
 def test_steps_wait_for_what_is_on_a_device_in_order_and_not_for_ever() -> None:
     done: list[Step] = []
-    task, late = Task("train", done.append), Late()
+    task, late = Task("train", done.append), LateValue()
     first, second = step(1, loss=0.0, late=[late]), step(2)
     second.add_segment(Segment(second.start, 1)).ns = 500.0
-    stuck = step(3, late=[Late()])
+    stuck = step(3, late=[LateValue()])
     for one in (first, second, stuck):
         one.parts.append(0)
         task.close(1, one, 8.0)
@@ -345,7 +345,7 @@ def test_steps_wait_for_what_is_on_a_device_in_order_and_not_for_ever() -> None:
     assert [(one.loss, one.timed, one.parts[1]) for one in done] == [
         (0.75, False, 1001), (0.5, True, 500),
     ]  # fmt: skip
-    for end in (0, PATIENCE_NS, PATIENCE_NS + 1, PATIENCE_NS + 2):
+    for end in (0, MAX_PENDING_NS, MAX_PENDING_NS + 1, MAX_PENDING_NS + 2):
         assert [one.number for one in done] == [1, 2]
         more = step(1)
         more.end = stuck.end + end

@@ -17,10 +17,10 @@ from overseer.cli.commands import Terminal
 from overseer.cli.runs import runs
 from overseer.model.comparison import compare
 from overseer.model.diagnosis import diagnose
-from overseer.model.events import LOADING
+from overseer.model.events import PART_LOADING
 from overseer.model.facts import breakdown, main_name, pause_share
 from overseer.model.fold import Fold
-from overseer.model.spans import Span
+from overseer.model.spans import Extent
 from overseer.model.steps import Step
 from overseer.model.summary import Summary
 from overseer.model.tasks import Task
@@ -39,7 +39,7 @@ class Run:
         self.now, fold = 10**12, Fold([])
         self.tasks: dict[str, Task] = {}
         fold.tasks = self.tasks
-        self.summary = Summary(fold, None if skip is None else Span(steps=skip))
+        self.summary = Summary(fold, None if skip is None else Extent(steps=skip))
 
     def task(self, name: str) -> Task:
         return self.tasks.setdefault(name, Task(name, lambda step: self.summary.add([step])))
@@ -47,7 +47,7 @@ class Run:
     def step(self, task: str, ms: list[float], items: float, compiled: int = 0) -> None:
         step = Step(self.now)
         step.parts = [*(round(part * MS) for part in ms), 0]
-        step.waited, step.compiled = ms[LOADING] > 0, compiled
+        step.waited, step.compiled = ms[PART_LOADING] > 0, compiled
         self.now += sum(step.parts)
         step.end, step.loss, step.backwards = self.now, 1.0, 1
         self.task(task).close(0, step, items)
@@ -70,7 +70,7 @@ def random_facts(random: Random, names: list[str], skip: int | None = None) -> d
     base = {name: [random.randrange(9) / 2 for _ in range(5)] + [1.0] for name in names}
     sizes = {name: random.choice([[8.0, 32.0, 7.0]] * 4 + [[NAN]]) for name in names}
     for name in random.sample(names, random.randrange(len(names) + 1)):
-        base[name][LOADING] = 0
+        base[name][PART_LOADING] = 0
     for _ in range(random.randint(1, 5)):
         for name in names:
             for n in range(random.randint(1, 60)):

@@ -1,32 +1,32 @@
-"""Steps that marks and pairs of the script, or of a voirfile, tell on one thread (rule 1)."""
+"""Steps that a script or a voirfile defines by marks and pairs on one thread (R21 to R27)."""
 
 from __future__ import annotations
 
 from .steps import Step
 
-#: Steps that a weaker source tells are held back while a stronger one is expected: so many.
-AHEAD = 64
+#: Maximum count of steps of a weaker source held back for a stronger one (R21).
+MAX_EARLY = 64
 
 
-class Told:
-    """What tells the steps of one task on one thread, and the open step's numbers.
+class DeclaredSteps:
+    """The marks and pairs of one task on one thread, and the items of its open step.
 
     Attributes:
         task: The task's name.
-        marked: Whether marks tell its steps, and ``paired`` whether pairs do.
-        by_script: Whether the script itself tells them; what a voirfile tells only adds to these.
-        early: Steps that something weaker has told while marks or pairs were expected.
-        overdue: Whether that was waited for in vain.
-        end: When the last step ended, ns; 0: there was none.
-        before: The thread's time by part up to then.
-        sized: Whether batches are given with its marks or pairs.
-        sizes: Items of the open step, from its pairs, and ``batches`` from batches given alone.
-        opened: When the open pair began, ns; 0: none is open.
-        entered: When the last loop or call began in which marks come; ``before_entered``: as
-            ``before``.
-        others: The time of steps of other tasks since the last step; None: there were none.
-        inner: Whether the last step had steps of other tasks within it; None: there was none.
-        split: Whether pairs of its own say what is loading and what compute.
+        marked: Whether marks define its steps; ``paired``: whether pairs do.
+        by_script: Whether the script defines them; a voirfile then only adds sizes.
+        early: Steps of a weaker source, held back while marks or pairs are expected.
+        overdue: Whether the expected marks or pairs did not come.
+        end: The end of the last step, ns; 0 without one.
+        before: The thread's time by part up to ``end``.
+        sized: Whether its marks or pairs have batches.
+        sizes: Items of the open step, from its pairs; ``batches``: from ``batch`` events.
+        opened: The begin of the open pair, ns; 0 without one.
+        entered: The begin of the last loop or call with marks; ``before_entered``: the thread's
+            time by part up to it.
+        others: The time of other tasks' steps since the last step; None without any.
+        inner: Whether the last step contained steps of other tasks; None without a last step.
+        split: Whether its pairs split its time into loading and compute.
     """
 
     __slots__ = (
@@ -49,46 +49,46 @@ class Told:
 
     @property
     def told(self) -> bool:
-        """Whether marks or pairs tell its steps."""
+        """Whether marks or pairs define its steps."""
         return self.marked or self.paired
 
     def state(self) -> tuple[object, ...] | None:
-        """All that the next step begins with but numbers; None: something is held back."""
+        """The state that decides how the next step is read; None if something is held back."""
         if self.early or self.sizes or self.batches:
             return None
         flags = self.marked, self.paired, self.by_script, self.overdue, self.sized, self.inner
         return (*flags, self.split, self.opened > 0, self.entered, self.others is None, self._begun)
 
     def hold(self, step: Step) -> list[Step]:
-        """Hold a step back; returns the steps that are not held back any longer."""
+        """Hold a step back; return the steps that are released."""
         self.early.append(step)
-        if len(self.early) < AHEAD:
+        if len(self.early) < MAX_EARLY:
             return []
         self.overdue = True
         return self.taken()
 
     def taken(self) -> list[Step]:
-        """The steps that were held back, and no longer are."""
+        """Release the steps held back."""
         steps, self.early = self.early, []
         return steps
 
     def begins(self, items: float) -> None:
-        """A pair begins, on so many items if that is known by then."""
+        """Begin a pair; ``items`` is NaN if not known yet."""
         self._begun = items == items
         if self._begun:
             self.sizes.append(items)
 
     def ends(self, items: float) -> None:
-        """A pair ends."""
+        """End a pair."""
         if items == items and not self._begun:
             self.sizes.append(items)
         self._begun = False
 
     def amount(self, items: float) -> float | None:
-        """The items of the open step, if it was given any; a new one begins.
+        """End the open step; return its items, None if none were given.
 
         Args:
-            items: Those of its mark; NaN: it has none.
+            items: The items of its mark; NaN without any.
         """
         sizes, self.sizes = self.sizes, []
         batches, self.batches = self.batches, []
