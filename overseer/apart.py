@@ -1,9 +1,8 @@
-"""Keeps voir's imports and the script's apart where a file beside the script shadows a module.
+"""Separates voir's imports from the script's where a file beside the script shadows a module.
 
-Where a file beside the script has the name of a module of Python's, of a dependency or of voir's,
-``import`` finds that file in the script and the module in voir's code, whoever comes first, and
-whenever: voir's code goes on importing as if nothing lay beside the script. This module is imported
-before all others, and does nothing where there is no such file.
+A file beside the script may have the name of a module of Python, of a dependency or of voir. Then
+``import`` finds that file in the script, and the real module in voir's code, in any order and at
+any time. This module must be imported before all others. It does nothing without such a file.
 """
 
 import builtins
@@ -15,39 +14,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-#: What voir imports from, beside Python's own modules.
+#: Packages that voir imports from, besides Python's own modules.
 _PACKAGES = {
     "overseer", "instruments", "voir", "rich", "pygments", "markdown_it", "mdurl", "psutil", "yaml",
     "pynvml", "ptera", "codefind", "giving", "reactivex", "varname", "executing", "asttokens",
     "typing_extensions",
 }  # fmt: skip
-#: What voir's functions import of Python's, some of them on threads of their own; and packages that
-#: import more of themselves.
+#: Modules of Python that voir's functions import later, some of them on voir's threads; and
+#: packages that import more of themselves later.
 _LATE = (
     "ast", "ctypes", "difflib", "faulthandler", "fcntl", "hashlib", "json", "linecache", "select",
     "shlex", "traceback", "unicodedata", "warnings", "psutil", "pynvml", "rich.console", "giving",
     "ptera.selector",
 )  # fmt: skip
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-#: ``sys.path`` as it was when voir began, where it was changed.
+#: ``sys.path`` when voir started, if it was changed.
 _path: "list[str]" = []
-#: Where such files are.
+#: Directories with such files.
 _where: "set[str]" = set()
-#: Names of the script's, and voir's modules of these names.
+#: Shadowed names, and voir's modules of these names.
 _names: "set[str]" = set()
 _kept: "dict[str, Any]" = {}
-#: What :class:`_Aside` has to put back, one for each time that it is entered.
+#: What :class:`_Aside` restores: one entry for each time that it was entered.
 _aside: "list[tuple[dict[str, Any], list[str]] | None]" = []
 _runs = False
 _lock: "Any" = None
 
 
 def look(arguments: "Iterable[str]") -> None:
-    """Find such files beside whatever ``arguments`` may run, and keep voir's imports from them."""
+    """Find such files beside the scripts in ``arguments``; hide them from voir's imports."""
     global _lock
     try:
         os.getcwd()
-    except OSError:  # The current directory has been deleted: there is nothing beside.
+    except OSError:  # The current directory has been deleted.
         return
     for place in _places(arguments):
         names = _beside(place)
@@ -65,7 +64,7 @@ def look(arguments: "Iterable[str]") -> None:
 
 
 def _places(arguments: "Iterable[str]") -> "Iterator[str]":
-    """Directories from which the script may import before Python's own."""
+    """Directories that the script searches for modules before Python's own."""
     for one in os.environ.get("PYTHONPATH", "").split(os.pathsep):
         if one:
             yield os.path.abspath(one)
@@ -77,7 +76,7 @@ def _places(arguments: "Iterable[str]") -> "Iterator[str]":
 
 
 def _beside(place: str) -> "set[str]":
-    """The names that voir imports which are modules in a directory."""
+    """The modules in a directory whose names voir imports."""
     try:
         found = os.listdir(place)
     except OSError:
@@ -89,13 +88,13 @@ def _beside(place: str) -> "set[str]":
 
 
 def _holds_packages(place: str) -> bool:
-    """Whether it is the directory that voir itself is imported from, Python's, or of packages."""
+    """Test whether the directory holds voir itself, Python's library or installed packages."""
     installed = os.path.basename(place) in ("site-packages", "dist-packages")
     return installed or place == _HOME or os.path.dirname(os.__file__).startswith(place)
 
 
 class _Builtins(dict):  # type: ignore[type-arg]
-    """Builtins with an ``import`` of their own; what becomes a builtin later is here too."""
+    """Builtins with voir's ``import``; builtins that are added later are found too."""
 
     def __missing__(self, name: str) -> "Any":
         return vars(builtins)[name]
@@ -105,10 +104,10 @@ _ours = _Builtins()
 
 
 class _Finder:
-    """Has voir's modules and those of its dependencies import by :func:`_import`."""
+    """Makes voir's modules and those of its dependencies import through :func:`_import`."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        """Find a module as the others do."""
+        """Find a module with the other finders."""
         if name.partition(".")[0] not in _PACKAGES and _runs and not _aside:
             return None  # The script imports it.
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
@@ -132,23 +131,23 @@ def _step_into(loader: "Any") -> None:
 
 
 def make_way() -> None:
-    """The script is about to run: from here on the names are its own, but for what Python has."""
+    """Give the shadowed names to the script, which is about to run."""
     if not _where:
         return
     _import_all()
     from subprocess import run
 
     listed = "import sys; print(*sys.modules, sep='\\n')"
-    told = run([sys.executable, "-P", "-c", listed], capture_output=True, text=True, cwd=os.sep)
+    done = run([sys.executable, "-P", "-c", listed], capture_output=True, text=True, cwd=os.sep)
     global _runs
     _runs = True
-    _names.difference_update(told.stdout.split(), ["__main__"])
+    _names.difference_update(done.stdout.split(), ["__main__"])
     sys.path[:] = _path
     _kept.update(_taken_out())
 
 
 def _import_all() -> None:
-    """Import what voir may need later: nobody else imports while it looks aside."""
+    """Import what voir may need later; other threads must not import inside ``aside``."""
     names = [*_LATE]
     for package in ("overseer", "instruments"):
         for place, _, files in os.walk(os.path.join(_HOME, package)):
@@ -157,12 +156,12 @@ def _import_all() -> None:
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Of a dependency's age, say: it is not the script's.
+        warnings.simplefilter("ignore")  # Warnings of old dependencies, say.
         for name in names:
             try:
                 __import__(name.removesuffix(".__init__"))
             except ImportError:
-                pass  # It is for something that is not installed.
+                pass  # An optional dependency is not installed.
 
 
 def _taken_out() -> "dict[str, Any]":
@@ -177,7 +176,7 @@ def _look_aside() -> None:
 def _import(
     name: str, globals: "Any" = None, locals: "Any" = None, fromlist: "Any" = (), level: int = 0
 ) -> "Any":
-    """``__import__`` of voir's modules."""
+    """Stands in for ``__import__`` in voir's modules."""
     whole = name
     if level:
         home = globals["__package__"].rsplit(".", level - 1)[0]
@@ -192,12 +191,12 @@ def _import(
 
 
 class _Aside:
-    """A context in which nothing lies beside the script, for what imports by itself.
+    """Within the block, imports ignore what lies beside the script; for code that imports itself.
 
-    The script's other threads see it too: one of voir's threads enters it as seldom as can be.
+    The script's other threads are affected too, so voir's threads enter it as rarely as possible.
 
     Args:
-        name: Only where the script has this name.
+        name: Has an effect only if the script shadows this module; empty: always.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -225,13 +224,13 @@ class _Aside:
 
 
 aside = _Aside()
-#: psutil looks itself up by its name.
+#: psutil imports itself by name.
 aside_psutil = _Aside("psutil")
 
 
 def _is_voir(argv: "list[str]") -> bool:
-    """Whether it is voir that runs, rather than a program which imports it."""
-    if argv[:1] == ["-m"]:  # Of `python -m voir ...`, when the module is looked for.
+    """Test whether voir itself runs, rather than a program that imports it."""
+    if argv[:1] == ["-m"]:  # ``python -m voir``, while runpy looks for the module.
         return sys.orig_argv[-len(argv)] in ("voir", "-mvoir")
     return bool(argv) and os.path.basename(argv[0]) == "voir"
 

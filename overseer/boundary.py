@@ -1,9 +1,9 @@
-"""The boundary to other people's code: names the culprit of a failure, and switches it off.
+"""The boundary to users' code: catches failures, names the culprit, disables it.
 
-An error inside an instrument, a reducer or a subscriber is caught where voir calls it, reported
-once with the culprit's name and its own last frame, and that callable is switched off. Only what
-the user asked for passes through: stopping, aborting, ``.fail()``, Ctrl-C, and what a signal
-handler of the script raises.
+voir catches an error inside an instrument, a reducer or a subscriber where it calls that code. It
+reports the error once, with the culprit's name and its last own frame, and disables the callable.
+Only requested stops pass through: a stop, an abort, ``.fail()``, Ctrl-C, and exceptions raised by
+the script's signal handlers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Report = Callable[[Problem], None]
 
-SWITCHED_OFF = "It is switched off; the script goes on."
+SWITCHED_OFF = "It is switched off; the script continues."
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _HOME = os.path.dirname(_HERE)
@@ -36,11 +36,11 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 class StopProgram(BaseException):
-    """Raised inside the script to end it early and in good order: exit status 0."""
+    """Raised inside the script to end it early and cleanly, with exit status 0."""
 
 
 class OverseerAbort(BaseException):
-    """Raised by an instrument to fail the run with the exception it carries."""
+    """Raised by an instrument to fail the run with the exception that it carries."""
 
 
 ControlFlow = StopProgram | OverseerAbort
@@ -49,7 +49,7 @@ _stopping: list[Callable[[ControlFlow], object]] = []
 
 @contextmanager
 def on_stop(react: Callable[[ControlFlow], object]) -> Iterator[None]:
-    """Within, ``react(stop)`` is called when a subscriber raises a stop or abort in the script."""
+    """Call ``react(stop)`` when a subscriber raises a stop or abort within the block."""
     _stopping.append(react)
     try:
         yield
@@ -61,13 +61,13 @@ _running = threading.local()
 
 
 def current() -> str | None:
-    """The name of the instrument whose code is running on this thread, if one is."""
+    """Name of the instrument whose code is running on this thread, if any."""
     return getattr(_running, "who", None)
 
 
 @contextmanager
 def acting(who: str) -> Iterator[None]:
-    """Code within belongs to the instrument ``who``; subscriptions it makes carry its name."""
+    """Attribute the code in the block, and its subscriptions, to the instrument ``who``."""
     before, _running.who = current(), who
     try:
         yield
@@ -75,40 +75,41 @@ def acting(who: str) -> Iterator[None]:
         _running.who = before
 
 
-# What passes through
+# Requested stops
 
 
 def is_requested_stop(error: BaseException) -> bool:
-    """Whether this error is requested by the user or the script, so that it must reach it."""
+    """Test whether the user or the script requested this error, so that it must be re-raised."""
     if isinstance(error, (StopProgram, OverseerAbort, KeyboardInterrupt)):
         return True
     return getattr(error, "__voir_requested__", False) is True or _from_a_signal(error)
 
 
 def reraise_requested(error: BaseException) -> None:
-    """Re-raise Ctrl-C and requested stops; a value's own code may raise ``SystemExit`` as well.
+    """Re-raise Ctrl-C and requested stops.
 
-    Not to be called for an ``Exception``: it takes too long.
+    A value's own code may raise ``SystemExit`` too, which this ignores. It is slow; do not call it
+    for an ``Exception``.
 
     Raises:
-        BaseException: ``error``, if it was requested, a signal handler raised it, or an
-            instrument's time is up.
+        BaseException: ``error``, if it was requested or raised by a signal handler.
     """
     if not isinstance(error, Exception) and is_requested_stop(error):
         raise error
 
 
 def announce_requested(error: BaseException) -> bool:
-    """The same, for an error on its way from a subscriber into the script."""
+    """As :func:`is_requested_stop`; a stop or abort goes to :func:`on_stop` first."""
     if isinstance(error, ControlFlow) and _stopping:
         _stopping[-1](error)
     return is_requested_stop(error)
 
 
 def _from_a_signal(error: BaseException) -> bool:
-    """Whether a signal handler raised it, which only happened to interrupt a subscriber.
+    """Test whether one of the script's signal handlers raised it.
 
-    A script that gives itself a timeout by SIGALRM must get it wherever the alarm goes off.
+    The signal merely interrupted a subscriber. A script that sets itself a timeout with SIGALRM
+    must receive it wherever the alarm goes off.
     """
     handlers = {code_of(signal.getsignal(n)) for n in signal.valid_signals()} - {None}
     return any(entry.tb_frame.f_code in handlers for entry in entries_of(error.__traceback__))
@@ -130,11 +131,11 @@ def chain(entries: list[TracebackType]) -> TracebackType | None:
     return following
 
 
-# What is said about the rest
+# Reports
 
 
 def where(error: BaseException) -> str | None:
-    """``file:line`` of the culprit's own last frame: not voir's, nor that of a library it calls."""
+    """``file:line`` of the culprit's last frame, not counting voir and libraries that it calls."""
     places = [(e.tb_frame.f_code.co_filename, e.tb_lineno) for e in entries_of(error.__traceback__)]
     useful = [place for place in places if _useful(place[0])]
     if useful:
@@ -147,10 +148,10 @@ def where(error: BaseException) -> str | None:
 
 
 def here(frame: FrameType | None = None) -> str | None:
-    """``file:line`` of the nearest caller that is not voir's nor the plumbing's.
+    """``file:line`` of the nearest caller outside voir and its plumbing.
 
     Args:
-        frame: Whose caller; that of this function, when not given.
+        frame: Start here instead of at this function's caller.
     """
     frame = frame or sys._getframe(1)
     while frame is not None:
@@ -173,28 +174,28 @@ def _library(filename: str) -> bool:
 
 
 def of_library(frame: FrameType) -> bool:
-    """Whether a frame runs code of an installed library's, or a constructor made by python's."""
+    """Test whether a frame runs an installed library, or a namedtuple constructor."""
     made = str(frame.f_globals.get("__name__")).startswith("namedtuple_")
     name = frame.f_code.co_filename
     return made or (_library(name) and not name.startswith(_OURS))
 
 
 def in_plumbing(frame: FrameType) -> bool:
-    """Whether a frame runs voir's code, or what that and the script call each other by."""
-    made = str(frame.f_globals.get("__package__")).partition(".")[0]  # Code that has no file.
+    """Test whether a frame runs voir's code, or library code between voir and the script."""
+    made = str(frame.f_globals.get("__package__")).partition(".")[0]  # Code without a file.
     return made == __package__ or not _useful(frame.f_code.co_filename)
 
 
 def of_instruments(frame: FrameType) -> bool:
-    """Whether a frame runs code of an instrument that comes with voir."""
+    """Test whether a frame runs code of a stock instrument."""
     return frame.f_code.co_filename.startswith(_INSTRUMENTS)
 
 
 def said(error: BaseException) -> str:
-    """The error in one line: its type and its message."""
+    """The error on one line: type and message."""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # Somebody's __str__ raises; the type still tells something.
+    except Exception:  # A user's __str__ raises; the type is still useful.
         text = ""
     name, module = type(error).__qualname__, type(error).__module__
     if module not in ("builtins", "__main__"):
@@ -208,31 +209,31 @@ def problem(
     """The :class:`Problem` for an error caught at the boundary.
 
     Args:
-        slug: Its kind, unless the error explains itself.
+        slug: Kind of problem, unless the error is a :class:`VoirError`.
         who: The culprit.
-        error: What it raised.
-        doing: What it did when it raised: the beginning of the sentence.
-        near: ``file:line`` to name when the error has no useful one.
+        error: The exception that it raised.
+        doing: Start of the sentence: what failed.
+        near: ``file:line`` to report if the traceback has no useful one.
     """
     place = where(error) or near
     if isinstance(error, VoirError):
-        if near and place and place.startswith(_INSTRUMENTS):  # What it was given is at fault.
+        if near and place and place.startswith(_INSTRUMENTS):  # The error is in its arguments.
             place = near
         return Problem(error.slug, who, error.what, place, error.remedy)
     return Problem(slug, who, f"{doing}: {said(error)}", place, SWITCHED_OFF)
 
 
 class Guarded:
-    """A callable that reports its first error, then stays silent.
+    """A callable that reports its first error and does nothing from then on.
 
     Args:
         fn: The callable to protect.
-        who: Whose it is, for the report.
-        report: Where the report goes.
+        who: Its owner, for the report.
+        report: Receives the report.
 
     Attributes:
-        alive: Whether it is called at all; set it to ``False`` to switch it off.
-        place: ``file:line`` of who asked for it to be called.
+        alive: Set to ``False`` to disable it.
+        place: ``file:line`` of the code that registered it.
     """
 
     __slots__ = ("_failed", "_fn", "_report", "alive", "place", "who")
@@ -243,7 +244,7 @@ class Guarded:
         self.place = here()
 
     def __call__(self, *args: object) -> object:
-        """Call the function; ``None`` when it failed now or before."""
+        """Call the function; return ``None`` if it fails or has failed before."""
         if not self.alive:
             return None
         try:
@@ -255,18 +256,18 @@ class Guarded:
             return None
 
     def failed(self, slug: str, error: BaseException, doing: str) -> None:
-        """Switch it off and report why, unless that has been done."""
-        # An operator of giving's that fails has disposed of its subscription by now.
+        """Disable it, and report why unless a failure was reported before."""
+        # A failing operator of giving has already disposed of its subscription.
         self.alive, reported, self._failed = False, self._failed, True
         if not reported:
             self._report(problem(slug, self.who, error, doing, self.place))
 
 
 def above(descriptor: int) -> int:
-    """A copy of ``descriptor`` above the numbers that the script's own files get.
+    """Duplicate ``descriptor`` to a number above those that the script's own files get.
 
     Raises:
-        OSError: So many are not allowed.
+        OSError: The limit on descriptors is lower.
     """
     import fcntl
 
@@ -274,7 +275,7 @@ def above(descriptor: int) -> int:
 
 
 def name_of(fn: object) -> str:
-    """What to call an instrument or subscriber in a message."""
+    """Name of an instrument or subscriber in messages."""
     for attribute in ("__qualname__", "__name__"):
         name = getattr(fn, attribute, None)
         if isinstance(name, str):
@@ -284,13 +285,13 @@ def name_of(fn: object) -> str:
 
 
 def code_of(fn: Any) -> CodeType | None:
-    """The code that runs in the end when ``fn`` is called; ``None`` when that is not Python."""
+    """The code object that runs when ``fn`` is called; ``None`` if it is not Python code."""
     for _ in range(100):
         inner = getattr(fn, "__wrapped__", None) or getattr(fn, "func", None)
         if inner is None:
             break
         fn = inner
-    # Looked up as Python does it: an Enum's member has no __call__, though its class has one.
+    # Look it up as Python does: an Enum member has no __call__, though its class has one.
     calls = (vars(base)["__call__"] for base in type(fn).__mro__ if "__call__" in vars(base))
     code = getattr(fn, "__code__", None) or getattr(next(calls, None), "__code__", None)
     return code if isinstance(code, CodeType) else None

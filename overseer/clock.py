@@ -19,25 +19,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: What the thread that loads voir had used of the processor when that began.
+#: Processor time of the loading thread when voir's import began.
 BEGUN_CPU_NS = time.thread_time_ns()
 #: The monotonic clock in nanoseconds, as a plain C function for hot paths.
 now_ns = time.perf_counter_ns
 perf_counter, monotonic, sleep = time.perf_counter, time.monotonic, time.sleep
 gmtime, strftime = time.gmtime, time.strftime
 time_ns, thread_time_ns = time.time_ns, time.thread_time_ns
-#: Nanoseconds since the machine was started, its sleep included; None where there is no such clock.
+#: Nanoseconds since boot, including time asleep; None if there is no such clock.
 boottime_ns = (
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
 )
 
 
 def process_start(pid: int) -> int:
-    """When a process was started, in the system's clock ticks; 0: unknown, -1: it is dead."""
+    """Start time of a process in clock ticks of the system; 0 if unknown, -1 if it is dead."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
-        return -1 if fields[0] in (b"Z", b"X") else int(fields[19])  # Its parent has not asked yet.
+        return -1 if fields[0] in (b"Z", b"X") else int(fields[19])  # A zombie.
     except (OSError, ValueError, IndexError):
         return 0
 
@@ -45,16 +45,16 @@ def process_start(pid: int) -> int:
 class Clock:
     """The machine's clocks: ``now_ns`` for durations, ``wall_ns`` for anchors."""
 
-    #: Nanoseconds on the monotonic clock; only differences mean anything. The C function itself:
-    #: a step reads it half a dozen times.
+    #: Nanoseconds on the monotonic clock; use differences only. It is the C function itself because
+    #: each step reads it several times.
     now_ns = staticmethod(time.perf_counter_ns)
 
     def wall_ns(self) -> int:
-        """Nanoseconds since the Unix epoch; it may jump, so never subtract two of these."""
+        """Nanoseconds since the Unix epoch. It may jump: do not subtract two of these."""
         return time_ns()
 
     def cpu_ns(self) -> int:
-        """Processor nanoseconds the calling thread has used."""
+        """Processor time of the calling thread in nanoseconds."""
         return thread_time_ns()
 
 

@@ -1,4 +1,4 @@
-"""What the rooms of a run may know of it, and what they tell each other through it."""
+"""The state of a run that the rooms below the engine share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from .timers import Timer
 
     class Every(Protocol):
-        """Makes a timer."""
+        """Creates a timer."""
 
         def __call__(self, seconds: float, fn: Callable[[], object], first: float = ...) -> Timer:
-            """Call ``fn`` every ``seconds`` while the context that this returns is open."""
+            """Call ``fn`` every ``seconds`` while the returned context is open."""
 
 
 VERSION = "0.2.0"
-#: What ended a run that made its process another program.
+#: ``ended_by`` of a run whose process became another program.
 REPLACED = "replaced by another program"
 
 
@@ -36,30 +36,30 @@ class Own(dict):  # type: ignore[type-arg]
 
 
 class Context:
-    """One run, as the rooms below the engine see it; the engine makes it.
+    """One run as the rooms below the engine see it; created by the engine.
 
     Args:
         environ: The environment that options are read from.
         clock: The run's clock.
         overhead: Counts voir's own cost.
-        stderr: Where voir may write.
-        report: Tells the user about a problem, once.
-        every: Calls a function now and then, on a thread of its own.
+        stderr: Stream for voir's messages.
+        report: Reports a problem to the user, once.
+        every: Calls a function periodically on voir's own thread.
 
     Attributes:
         argv: The command line.
         options: The values of voir's options, once they are parsed.
-        voirfiles: Paths of the voirfiles that are loaded.
+        voirfiles: Paths of the loaded voirfiles.
         labels: The ``name`` and the ``tags`` of the run.
-        problems: What has been reported.
-        summary: Sections of ``run.json`` by key; each key is written by one file.
-        live: Computes a section of ``run.json`` while the script runs, by key.
-        first_site: Number of the run's first site: earlier ones belong to other runs.
-        configured: Whether voirfiles have made their requests, so that measuring may begin.
-        located: Whether the script has been found.
-        file: Tells the script's file; None: it has none, or it is not known yet.
-        outcome: How the run ended, as far as it has.
-        version: Of voir.
+        problems: Problems reported so far.
+        summary: Sections of ``run.json`` by key; one file writes each key.
+        live: By key, functions that compute a section of ``run.json`` while the script runs.
+        first_site: Number of the run's first site; lower numbers belong to other runs.
+        configured: True once voirfiles have made their requests, so that measuring may start.
+        located: True once the script has been found.
+        file: Returns the script's file; None if it has none or it is not known yet.
+        outcome: The run's outcome so far.
+        version: voir's version.
     """
 
     version = VERSION
@@ -90,14 +90,14 @@ class Context:
 
 
 class Outcome:
-    """How a run has ended.
+    """The outcome of a run.
 
     Attributes:
-        over: Whether the run is being closed: nothing new begins.
-        exit_status: The script's; negative: the signal that killed it. None: it goes on.
-        error: The exception that ended the script, as the last line of its traceback has it.
-        stopped_early: Why the script was ended before its end; None: it was not.
-        ended_by: What ended the run, if not the end of its script.
+        over: True while the run is being closed; nothing new may start.
+        exit_status: The script's exit status; minus the signal that killed it; None while it runs.
+        error: The exception that ended the script, as the last line of its traceback shows it.
+        stopped_early: The reason why the script was stopped early, if it was.
+        ended_by: What ended the run, if not the end of the script.
     """
 
     def __init__(self) -> None:

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 
 
 class VoirError(Exception):
-    """A mistake voir can explain: what is wrong and what to type instead, never a traceback.
+    """An error that voir can explain: what is wrong and what to type instead, without a traceback.
 
     Args:
-        slug: The stable short name of this kind of error, explained in ``docs/errors.md``.
-        what: Who did what, and what is wrong with it; one sentence.
+        slug: Stable short name of this kind of error, explained in ``docs/errors.md``.
+        what: One sentence: the culprit and what is wrong.
         remedy: What to do or type instead.
     """
 
@@ -31,11 +31,11 @@ class UsageError(VoirError):
 
 
 class InternalError(VoirError):
-    """voir broke one of its own rules; the message asks for a report."""
+    """A bug in voir; the message asks the user to report it."""
 
 
-class Problem:  # Not a dataclass: importing those would double voir's start-up.
-    """Something that went wrong while the script went on; reported once, kept in the record.
+class Problem:  # Not a dataclass: importing dataclasses would double voir's start-up time.
+    """A failure that does not stop the script; reported once and kept in the record.
 
     Attributes:
         slug: As in :class:`VoirError`.
@@ -53,7 +53,7 @@ class Problem:  # Not a dataclass: importing those would double voir's start-up.
         self.slug, self.who, self.what, self.where, self.remedy = slug, who, what, where, remedy
 
     def as_facts(self) -> dict[str, Any]:
-        """As ``run.json`` has it."""
+        """The problem as ``run.json`` stores it."""
         names = ("slug", "who", "what", "where", "remedy")
         return {name: getattr(self, name) for name in names}
 
@@ -76,7 +76,7 @@ class Problem:  # Not a dataclass: importing those would double voir's start-up.
 
 
 def clean(text: object) -> str:
-    """``text`` on one line, without anything that a terminal would obey."""
+    """Return ``text`` on one line, without control characters."""
     kept = str(text)
     if kept.isascii() and kept.isprintable():
         return kept

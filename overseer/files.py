@@ -1,8 +1,8 @@
-"""Makes and reads files in directories where somebody else may have laid something in the way.
+"""Creates and reads files safely in directories that other users can write to.
 
-A directory of runs may be shared. So a file is made under a name that nobody can foresee, never
-through a symbolic link, and is renamed when it is whole; and only regular files are read, up to a
-size. What completes a run is made in directories of the caller's own only (:func:`is_own`).
+A directory of runs may be shared. Files are therefore created under unpredictable names, never
+through a symbolic link, and renamed when complete. Only regular files up to a size limit are
+read. Records of killed runs are completed only in directories of the caller's own (:func:`is_own`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     Place = str | os.PathLike[str]
 
-#: Bytes of a ``run.json``, and of what else is read whole.
+#: Limit for ``run.json`` and for other files that are read whole.
 MAX_FILE_BYTES = 1 << 26
-#: Numbers below are those of the standard streams, also where these are closed.
+#: Lower descriptors belong to the standard streams, even if these are closed.
 _FIRST = 3
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 def descriptor(path: Place, flags: int, mode: int = 0o666) -> int:
-    """A descriptor of a file, which is no symbolic link, above those of the standard streams.
+    """Open a file that is not a symbolic link, with a descriptor above the standard streams.
 
     Raises:
         OSError: It cannot be opened.
@@ -37,10 +37,10 @@ def descriptor(path: Place, flags: int, mode: int = 0o666) -> int:
 
 
 def new(path: Place) -> int:
-    """A descriptor of a new file.
+    """Create a new file and return its descriptor.
 
     Raises:
-        OSError: It exists, or cannot be made.
+        OSError: It exists or cannot be created.
     """
     return descriptor(path, _NEW)
 
@@ -59,13 +59,13 @@ def _above(fd: int) -> int:
 
 @contextmanager
 def whole(path: Place, *, durable: bool = True) -> Iterator[IO[bytes]]:
-    """A new file, which takes the place of ``path`` when it has been written; else it is removed.
+    """Write a new file that replaces ``path`` once it is complete, and is removed on failure.
 
-    Its ``name`` is its path until then.
+    Until then its ``name`` is a temporary path.
 
     Args:
-        path: What is made or replaced. A symbolic link is replaced, not followed.
-        durable: Wait until the disk has it.
+        path: File to create or replace. A symbolic link is replaced, not followed.
+        durable: Call fsync before the rename.
 
     Raises:
         OSError: It cannot be written.
@@ -75,7 +75,7 @@ def whole(path: Place, *, durable: bool = True) -> Iterator[IO[bytes]]:
     try:
         file = open(draft, "wb", opener=lambda named, flags: new(named))  # noqa: SIM115
     except OSError as error:
-        error.filename = os.fspath(path)  # The draft's name says nothing to anybody.
+        error.filename = os.fspath(path)  # The temporary name would not help the user.
         raise
     try:
         with bounded(), file:
@@ -91,23 +91,23 @@ def whole(path: Place, *, durable: bool = True) -> Iterator[IO[bytes]]:
 
 
 def reading(path: Place, most: int | None = None) -> IO[bytes]:
-    """A regular file, open to be read; no other kind is waited for.
+    """Open a regular file for reading; never block on a FIFO or device.
 
     Args:
         path: A symbolic link is followed.
-        most: How many bytes it may have.
+        most: Size limit in bytes.
 
     Raises:
-        OSError: It cannot be opened, is no regular file, or too large.
+        OSError: It cannot be opened, is not a regular file, or is too large.
     """
     fd = _above(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     try:
         status = os.fstat(fd)
         if not S_ISREG(status.st_mode):
             kind = errno.EISDIR if os.path.isdir(path) else errno.EINVAL
-            raise OSError(kind, "it is no regular file", os.fspath(path))
+            raise OSError(kind, "it is not a regular file", os.fspath(path))
         if most is not None and status.st_size > most:
-            said = f"it has {status.st_size:,} bytes; {most:,} are read at most"
+            said = f"it has {status.st_size:,} bytes; the limit is {most:,}"
             raise OSError(errno.EFBIG, said, os.fspath(path))
         return os.fdopen(fd, "rb")
     except BaseException:
@@ -116,30 +116,30 @@ def reading(path: Place, most: int | None = None) -> IO[bytes]:
 
 
 def read(path: Place, most: int = MAX_FILE_BYTES) -> bytes:
-    """What is in a regular file.
+    """Return the contents of a regular file.
 
     Raises:
         OSError: As :func:`reading`.
     """
     with reading(path, most) as file:
-        return file.read()  # Its size is known; a buffer of ``most`` may be more than there is.
+        return file.read()  # The size is known; a buffer of ``most`` bytes may exceed the memory.
 
 
 def read_json(path: Place, most: int = MAX_FILE_BYTES) -> Any:
-    """The value in a file of JSON.
+    """Return the value in a JSON file.
 
     Raises:
         OSError: As :func:`reading`.
-        ValueError: It is no JSON, or nested too deeply to be read.
+        ValueError: It is not JSON, or nested too deeply.
     """
     return parsed(read(path, most))
 
 
 def parsed(data: bytes) -> Any:
-    """The value that ``data`` is in JSON.
+    """Return the value of JSON text.
 
     Raises:
-        ValueError: It is no JSON, or nested too deeply to be read.
+        ValueError: It is not JSON, or nested too deeply.
     """
     import json
 
@@ -150,7 +150,7 @@ def parsed(data: bytes) -> Any:
 
 
 def is_own(path: Place) -> bool:
-    """Whether what is there, and a link to it, belong to whoever runs voir; all else is left."""
+    """Test whether the file, and a link to it, belong to the user who runs voir."""
     try:
         owners = {os.lstat(path).st_uid, os.stat(path).st_uid}
         return not hasattr(os, "geteuid") or owners == {os.geteuid()}
@@ -160,9 +160,9 @@ def is_own(path: Place) -> bool:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Within, a write beyond the process's limit of file sizes fails, and no SIGXFSZ comes of it.
+    """Within the block, writing beyond the file size limit raises an OSError, without SIGXFSZ.
 
-    Python ignores that signal; a script may have put its default back, or a handler of its own.
+    Python ignores that signal, but a script may have restored its default or set a handler.
     """
     number = getattr(_signal, "SIGXFSZ", 0)
     if not number or _signal.getsignal(number) == _signal.SIG_IGN:

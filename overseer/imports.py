@@ -1,10 +1,9 @@
-"""Watching modules as they are imported: called back after they ran, or with their source before.
+"""Watches imports: calls back after a module has run, or changes its source before it runs.
 
-Nothing is imported here on anybody's behalf. A watched module is found by the finders that would
-have found it, its loader does all it would have done (byte-code cache included), and keeps its
-place in ``__spec__`` and ``__loader__``; only the execution of the module's code is stepped into,
-through an attribute of that one loader instance, which is gone once the module has run. What has no
-code of its own (namespace packages, modules built into python) is not watched.
+This module imports nothing itself. The usual finders find a watched module, and its loader works as
+usual (byte-code cache included) and stays in ``__spec__`` and ``__loader__``. Only the execution of
+the module's code is intercepted, through an attribute of that loader instance that is removed once
+the module has run. Modules without code (namespace packages, built-in modules) are not watched.
 """
 
 from __future__ import annotations
@@ -22,46 +21,45 @@ if TYPE_CHECKING:
     import ast
     from typing import Any
 else:
-    import _ast as ast  # Of the rest of ast nothing is used here, and it takes 3 ms to import.
+    import _ast as ast  # Importing all of ast takes 3 ms.
 
 Callback = Callable[[ModuleType], object]
-#: Called with the syntax tree, the module's name and its filename; returns the tree to run.
+#: Receives the syntax tree, the module's name and its file name; returns the tree to run.
 Transform = Callable[[ast.Module, str, str], ast.Module]
 
 
 class Watch:
-    """Something that waits for a module; ``dispose()`` makes it stop, harmless when done twice."""
+    """A pending callback or transform; ``dispose()`` cancels it and may be called twice."""
 
     def __init__(self, dispose: Callable[[], object]) -> None:
         self.dispose = dispose
 
 
 def on_import(name: str, callback: Callback) -> Watch:
-    """Call ``callback(module)`` once ``name`` has finished executing; at once if it has.
+    """Call ``callback(module)`` once ``name`` has been executed; at once if it has been.
 
-    The callback is called at most once. What it raises ends nothing, because the import belongs to
-    the script: whoever wants to know is told by :func:`tell_failures`.
+    The callback is called at most once. Its exceptions do not reach the script's import; they are
+    passed to the functions registered with :func:`on_failure`.
     """
     if _is_there(name):
         callback(sys.modules[name])
         return Watch(lambda: None)
     watch = _watcher.add(_watcher.callbacks, name, callback)
     if _is_there(name):
-        _watcher.loaded(name)  # Another thread has imported it in this very moment.
+        _watcher.loaded(name)  # Another thread has just imported it.
     return watch
 
 
-def tell_failures(tell: Callable[[str, Exception], object]) -> Watch:
-    """Call ``tell(name, error)`` when a callback raises ``error`` as ``name`` is imported."""
-    _watcher.told.append(tell)
-    return Watch(lambda: _watcher.told.remove(tell) if tell in _watcher.told else None)
+def on_failure(report: Callable[[str, Exception], object]) -> Watch:
+    """Call ``report(name, error)`` when a callback raises ``error`` while ``name`` is imported."""
+    _watcher.reports.append(report)
+    return Watch(lambda: _watcher.reports.remove(report) if report in _watcher.reports else None)
 
 
 def transform_source(name: str, transform: Transform) -> Watch:
     """Let ``transform`` change the syntax tree of ``name`` each time it is executed from source.
 
-    A module without source, or whose loader makes its code some other way than by compiling that
-    source, runs as it is.
+    Modules without source, and modules whose loader does not compile that source, run unchanged.
     """
     return _watcher.add(_watcher.transforms, name, transform)
 
@@ -73,16 +71,16 @@ def _is_there(name: str) -> bool:
 
 
 class _Watcher:
-    """The one finder on ``sys.meta_path``; it is there only while something is waited for."""
+    """The finder on ``sys.meta_path``; installed only while callbacks or transforms are pending."""
 
     def __init__(self) -> None:
         self.callbacks: dict[str, list[Any]] = {}
         self.transforms: dict[str, list[Any]] = {}
-        self.told: list[Callable[[str, Exception], object]] = []
+        self.reports: list[Callable[[str, Exception], object]] = []
         self.renew_lock()
 
     def renew_lock(self) -> None:
-        """Make the lock anew: when a process forked, another thread may have held the old one."""
+        """Replace the lock: another thread may have held it when the process forked."""
         self.lock = threading.RLock()
 
     def add(self, table: dict[str, list[Any]], name: str, item: Any) -> Watch:
@@ -93,7 +91,7 @@ class _Watcher:
         return Watch(lambda: self._remove(table, name, item))
 
     def _remove(self, table: dict[str, list[Any]], name: str, item: Any) -> bool:
-        """Take out what waits; whether it did."""
+        """Remove a pending item; return whether it was pending."""
         with self.lock:
             waiting = table.get(name, [])
             waits = item in waiting
@@ -106,7 +104,7 @@ class _Watcher:
         return waits
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find a watched module the way it would have been found, and step into its loading."""
+        """Find a watched module with the other finders, and intercept its execution."""
         if name not in self.callbacks and name not in self.transforms:
             return None
         for finder in list(sys.meta_path):
@@ -118,14 +116,14 @@ class _Watcher:
         return None
 
     def loaded(self, name: str) -> None:
-        """Call back whoever waits for ``name``, each once; also who begins to wait meanwhile."""
+        """Run the callbacks for ``name``, each once, including those added meanwhile."""
         while waiting := tuple(self.callbacks.get(name, ())):
             try:
                 if self._remove(self.callbacks, name, waiting[0]):
                     waiting[0](sys.modules[name])
             except Exception as error:
-                for tell in tuple(self.told):
-                    tell(name, error)
+                for report in tuple(self.reports):
+                    report(name, error)
 
 
 _watcher = _Watcher()
@@ -140,7 +138,7 @@ def _step_into(spec: importlib.machinery.ModuleSpec) -> None:
         return
 
     def exec_module(module: ModuleType) -> None:
-        if module.__name__ != spec.name:  # A zip archive has one loader for all of its modules.
+        if module.__name__ != spec.name:  # The modules of a zip archive share one loader.
             original(module)
             return
         loader.__dict__.pop("exec_module", None)
@@ -148,12 +146,12 @@ def _step_into(spec: importlib.machinery.ModuleSpec) -> None:
         _watcher.loaded(spec.name)
 
     exec_module.__voir_step__ = True  # type: ignore[attr-defined]
-    with suppress(AttributeError, TypeError):  # A class, as for modules built in, or it has slots.
+    with suppress(AttributeError, TypeError):  # Some have slots or are classes.
         loader.__dict__["exec_module"] = exec_module
 
 
 def _execute(module: ModuleType, loader: Any, original: Callable[[ModuleType], None]) -> None:
-    """Run ``module``, through the transforms that wait for it if its source allows."""
+    """Run ``module``, with its pending transforms if its source allows that."""
     transforms = _watcher.transforms.get(module.__name__)
     changed = _changed_code(module.__name__, loader, transforms) if transforms else None
     if changed is None:
@@ -163,18 +161,18 @@ def _execute(module: ModuleType, loader: Any, original: Callable[[ModuleType], N
 
 
 def _changed_code(name: str, loader: Any, transforms: list[Transform]) -> CodeType | None:
-    """The module's code after ``transforms``; ``None`` when it has to run as it is."""
+    """The module's code after ``transforms``; ``None`` if it must run unchanged."""
     base = importlib.machinery.SourceFileLoader.exec_module
     if getattr(type(loader), "exec_module", None) is not base:
-        return None  # It may execute something else than what its ``get_code`` returns.
+        return None  # It may execute something other than ``get_code`` returns.
     code = loader.get_code(name)
     try:
-        # As bytes, so that its encoding is the compiler's business; those of a .pyc are no source.
+        # Bytes, so that the compiler handles the encoding; those of a .pyc file are not source.
         source = loader.get_data(loader.get_filename(name))
         file = code.co_filename
         tree: Any = compile(source, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
         if compile(tree, file, "exec", dont_inherit=True) != code:
-            return None  # Some other tool has changed this code; source and code differ.
+            return None  # Another tool has changed this code: source and code differ.
         before = tree
         for transform in list(transforms):
             tree = transform(tree, name, file)

@@ -1,7 +1,7 @@
-"""Calls functions at intervals, on a thread that the script does not see.
+"""Calls functions periodically on threads that are hidden from the script.
 
-The threads are not in ``threading.enumerate()``, and none exists while the script forks: a fork
-copies no half-done work of theirs, and python has no reason to warn of a fork with threads.
+``threading.enumerate()`` does not list these threads, and they are stopped while the script forks:
+the child then has no half-finished calls, and Python does not warn about forking with threads.
 """
 
 from __future__ import annotations
@@ -23,49 +23,49 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar
 
-#: How long a fork, or the end of the run, waits for a call that has begun, in seconds. A first call
-#: imports things; of a call that hangs, only the first fork waits for the end.
+#: Seconds that a fork, or the end of the run, waits for a call in progress. A first call may import
+#: modules. Only the first fork waits for a call that hangs.
 FORK_PATIENCE, END_PATIENCE = 1.0, 2.0
-#: How long the first frame of a thread is waited for, in seconds.
-BEGINNING = 1.0
-#: Bytes that must be free when a thread begins; so many are a mapping of their own, never touched.
-ROOM = 1 << 26
+#: Seconds to wait for a thread's first frame.
+START_TIMEOUT = 1.0
+#: Bytes that must be free to start a thread; a mapping of this size is not touched.
+THREAD_MEMORY = 1 << 26
 
 #: Signals that scripts handle.
 _HANDLED = (
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
     signal.SIGCHLD,
 )  # fmt: skip
-#: A script that allows itself fewer frames leaves too few for what is called; it has to wait.
-SHALLOW = 200
+#: Calls wait while the script's recursion limit is lower: it would leave too few frames.
+MIN_RECURSION_LIMIT = 200
 recursion_limit = sys.getrecursionlimit
 
-#: The frame that forks, and where; what is called when it has.
+#: The frame that forks, with its instruction; and the callback for when it has forked.
 _forker: tuple[FrameType, int] | None = None
 _pending: Any = None
-_Any = BaseException  # A script may change what is in ``builtins``.
+_Any = BaseException  # A script may change ``builtins``.
 
 _open: list[Timer] = []
-#: Threads of timers, by their idents.
+#: Idents of the timers' threads.
 hidden: set[int] = set()
-#: One item for each thread that is forking just now.
+#: One item for each thread that is forking.
 _forking: list[None] = []
 
 
 class Timer:
-    """Calls ``fn`` every ``seconds`` while open, whatever the script is doing.
+    """Calls ``fn`` every ``seconds`` while open, independently of what the script does.
 
     Args:
-        seconds: From the start of one call to the start of the next; a call that takes longer
-            than half of them is followed by a pause as long as itself.
-        fn: Guarded: it is switched off when it fails.
+        seconds: From the start of one call to the start of the next. A call that takes more than
+            half of that is followed by a pause of its own duration.
+        fn: Disabled when it fails.
         first: Seconds until the first call.
-        charge: Told the processor nanoseconds that each call used.
-        on_stop: Told what the user asked for (stop, abort, ``.fail()``) in a call; the timer ends.
-            Without it that counts as a failure of ``fn``, for the script is on another thread.
+        charge: Receives the processor time of each call, in nanoseconds.
+        on_stop: Receives a requested stop (stop, abort, ``.fail()``) raised by a call, which ends
+            the timer. Without it that counts as a failure of ``fn``.
     """
 
-    #: Held while a thread begins or is taken to be ended; one lock, to be made anew after a fork.
+    #: Held while a thread starts or is about to be stopped. Shared by all; replaced after a fork.
     _changing: ClassVar[Any] = threading.RLock()
 
     def __init__(
@@ -81,8 +81,8 @@ class Timer:
         self._seconds, self._first, self._fn = seconds, min(first, seconds), fn
         self._charge, self._on_stop = charge, on_stop or self._fail
         self._over = False
-        self._thread: _Hidden | None = None
-        self._alone = allocate_lock()  # Whose call hangs keeps it: the next thread waits for that.
+        self._thread: _HiddenThread | None = None
+        self._alone = allocate_lock()  # A call that hangs keeps it: the next thread must wait.
 
     def __enter__(self) -> Timer:
         self._due = perf_counter() + self._first
@@ -95,33 +95,33 @@ class Timer:
         self._over = True
         if self in _open:
             _open.remove(self)
-        # A call may hang in a driver; the run's end does not wait for it for long.
+        # A call may hang in a driver; the end of the run does not wait long for it.
         self.pause(END_PATIENCE)
 
-    def pause(self, patience: float) -> _Hidden | None:
-        """End the thread, and return it; the time until the next call runs on."""
+    def pause(self, patience: float) -> _HiddenThread | None:
+        """Stop the thread and return it; the time of the next call stays as it was."""
         with self._changing:
             thread, self._thread = self._thread, None
         if thread is not None:
-            thread.end(patience)
+            thread.request_stop(patience)
         return thread
 
     def resume(self) -> None:
-        """Go on with a new thread, unless there is one, or a thread is forking just now."""
+        """Continue on a new thread, unless one exists or a thread of the script is forking."""
         with self._changing:
             if self._thread is None and self._goes_on and not _forking:
                 try:
-                    self._thread = _Hidden(self._run)
-                except (RuntimeError, MemoryError) as error:  # Memory or threads have run out.
-                    self._fn.failed("timer", error, "it is called no more")
+                    self._thread = _HiddenThread(self._run)
+                except (RuntimeError, MemoryError) as error:  # Out of memory or threads.
+                    self._fn.failed("timer", error, "it is no longer called")
 
     @property
     def _goes_on(self) -> bool:
         return not self._over and self._fn.alive
 
-    def _run(self, thread: _Hidden) -> None:
+    def _run(self, thread: _HiddenThread) -> None:
         while not self._alone.acquire(timeout=0.05):
-            if thread.asked(0.0):
+            if thread.stop_requested(0.0):
                 return
         try:
             self._turns(thread)
@@ -131,9 +131,9 @@ class Timer:
         finally:
             self._alone.release()
 
-    def _turns(self, thread: _Hidden) -> None:
+    def _turns(self, thread: _HiddenThread) -> None:
         with acting(self._fn.who):
-            while self._goes_on and not thread.asked(max(self._due - perf_counter(), 0.0)):
+            while self._goes_on and not thread.stop_requested(max(self._due - perf_counter(), 0.0)):
                 if self._goes_on:
                     began = perf_counter()
                     self._call()
@@ -141,13 +141,13 @@ class Timer:
                     self._due = max(began + self._seconds, ended + (ended - began))
 
     def _call(self) -> None:
-        if recursion_limit() < SHALLOW:
+        if recursion_limit() < MIN_RECURSION_LIMIT:
             return
         used = thread_time_ns()
         try:
-            with bounded():  # Python, too, may write: what it compiles of an import.
+            with bounded():  # Imports write byte code too.
                 self._fn()
-        except BaseException as error:  # Nobody above this thread could do anything about it.
+        except BaseException as error:  # This thread has no caller that could handle it.
             self._over = True
             self._on_stop(error)
         unlist()
@@ -158,30 +158,30 @@ class Timer:
 
 
 def start(run: Callable[..., object], *args: object) -> int:
-    """Start a thread that ``threading`` does not list, and return its ident.
+    """Start a thread that ``threading`` does not list; return its ident.
 
     Raises:
-        MemoryError: There is no room for one.
-        RuntimeError: There can be no more threads.
+        MemoryError: Too little memory is free.
+        RuntimeError: The limit on threads is reached.
     """
-    bytes(ROOM)  # Python aborts in a thread that finds no memory for its frames.
+    bytes(THREAD_MEMORY)  # Python aborts if a thread has no memory for its frames.
     return start_new_thread(run, args)
 
 
-class _Hidden:
-    """A running thread that ``threading`` does not list; it ends with the process.
+class _HiddenThread:
+    """A running thread that ``threading`` does not list; ends with the process.
 
-    Its locks are python's own, also where eventlet or gevent replace those of ``threading``.
+    Its locks are Python's own, even if eventlet or gevent replace those of ``threading``.
     """
 
-    def __init__(self, run: Callable[[_Hidden], None]) -> None:
+    def __init__(self, run: Callable[[_HiddenThread], None]) -> None:
         self._run, self._task = run, 0
         self._wanted, self._running, self._begun = allocate_lock(), allocate_lock(), allocate_lock()
         for lock in (self._wanted, self._running, self._begun):
             lock.acquire()
         self._ident = start(self._main, self._running.release)
-        # With its first frame it has the memory for those that follow, whatever the script allows.
-        self._begun.acquire(timeout=BEGINNING)
+        # The first frame reserves memory for those that follow, whatever limit the script sets.
+        self._begun.acquire(timeout=START_TIMEOUT)
 
     def _main(self, ended: Callable[[], None]) -> None:
         ident = 0
@@ -191,45 +191,45 @@ class _Hidden:
             self._begun.release()
             self._run(self)
         except _Any:
-            pass  # Above is only python, which would print a traceback.
+            pass  # The caller is Python, which would print a traceback.
         try:
             hidden.discard(ident)
         except _Any:
             pass
         ended()
 
-    def asked(self, seconds: float) -> bool:
-        """On the thread: wait as long as ``seconds`` to be asked to end; whether it is, once."""
-        # A signal that this thread took would not wake the main one, where python handles it. Not
-        # blocked in calls: programs that they start would have it blocked as well.
+    def stop_requested(self, seconds: float) -> bool:
+        """On the thread: wait up to ``seconds`` for a request to stop; return whether it came."""
+        # Python handles signals on the main thread: one delivered to this thread would not wake it.
+        # Not blocked during calls, as child processes would inherit that.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
         try:
             return self._wanted.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def end(self, patience: float) -> None:
-        """Ask it to end, once, and wait for that as long as ``patience`` seconds."""
+    def request_stop(self, patience: float) -> None:
+        """Ask the thread to stop, once, and wait up to ``patience`` seconds for it."""
         self._wanted.release()
         if self._ident != get_ident():
-            self.over(patience)
+            self.join(patience)
 
-    def over(self, patience: float) -> bool:
-        """Wait for its end as long as ``patience`` seconds; whether it has ended."""
+    def join(self, patience: float) -> bool:
+        """Wait up to ``patience`` seconds for its end; return whether it has ended."""
         ended = self._running.acquire(timeout=patience)
         if ended:
             self._running.release()
         return ended
 
-    def vanish(self, patience: float) -> None:
-        """Wait for the system to be rid of it too; where that can't be seen, don't."""
+    def wait_until_gone(self, patience: float) -> None:
+        """Wait until the kernel has removed it, if /proc shows that."""
         until = perf_counter() + patience
         while os.path.exists(f"/proc/self/task/{self._task}") and perf_counter() < until:
             sleep(0.0001)
 
 
 def unlist() -> None:
-    """Whoever asked for the current thread here (psutil does) has made threading list one."""
+    """Remove this thread from the list of ``threading``, where psutil puts it by asking for it."""
     listed: dict[int, threading.Thread] = getattr(threading, "_active", {})
     if type(listed.get(get_ident())).__name__ == "_DummyThread":
         listed.pop(get_ident(), None)
@@ -249,13 +249,13 @@ def _before_fork() -> None:
         _forker = frame, frame.f_lasti
     _forking.append(None)
     for thread in [timer.pause(FORK_PATIENCE) for timer in list(_open)]:
-        if thread is not None and thread.over(0):
-            thread.vanish(FORK_PATIENCE)
+        if thread is not None and thread.join(0):
+            thread.wait_until_gone(FORK_PATIENCE)
 
 
 def _after_fork() -> None:
     _forking.pop()
-    if _forker is None or not (_open and _resume_behind_the_call()):
+    if _forker is None or not (_open and _resume_after_the_call()):
         _resume()
 
 
@@ -266,11 +266,11 @@ def _resume() -> None:
         timer.resume()
 
 
-def _resume_behind_the_call() -> bool:
-    """Resume when the call that forks has returned; whether that is arranged.
+def _resume_after_the_call() -> bool:
+    """Resume when the forking call has returned; return whether that could be arranged.
 
-    From 3.12 on python counts the threads in there, behind what is registered, and warns of more
-    than one. On another thread than the main one there always are two.
+    From 3.12 on, Python counts threads inside that call, after the registered functions, and warns
+    about more than one. If another thread than the main one forks, there are always two.
     """
     global _pending
     try:
@@ -284,7 +284,7 @@ def _resume_behind_the_call() -> bool:
         frame = interrupted = sys._getframe(1)
         while _forker is not None and frame is not None:
             if frame is _forker[0] and frame is not interrupted and frame.f_lasti == _forker[1]:
-                return int(add(_pending, None))  # It is what somebody else has registered.
+                return int(add(_pending, None))  # Called from another registered function.
             frame = frame.f_back  # type: ignore[assignment]
         _resume()
         return 0
@@ -295,7 +295,7 @@ def _resume_behind_the_call() -> bool:
 
 
 def _after_fork_in_child() -> None:
-    """The threads are not there, and the run is not the child's."""
+    """The child has no timer threads, and the run belongs to its parent."""
     global _forker
     _forker = None
     Timer._changing = threading.RLock()  # Another thread may have held the old one.

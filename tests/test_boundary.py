@@ -160,7 +160,7 @@ def test_an_error_is_said_in_one_line_its_type_and_its_message(error, text):
 
 def test_a_problem_says_what_failed_and_a_voir_error_speaks_for_itself():
     assert str(problem("instrument", "instrument_x", ValueError("no"))) == (
-        "instrument_x: failed: ValueError: no\n  It is switched off; the script goes on."
+        "instrument_x: failed: ValueError: no\n  It is switched off; the script continues."
     )
     told = problem("instrument", "x", VoirError("not-a-phase", "it yielded 3", "Yield a phase."))
     assert told == Problem("not-a-phase", "x", "it yielded 3", None, "Yield a phase.")

@@ -189,7 +189,7 @@ def test_one_that_cannot_even_be_reported_ends_silently(calls):
     ("name", "value", "what"),
     [
         ("start_new_thread", raising(RuntimeError("can't start new thread")), "can't start"),
-        ("ROOM", 1 << 60, "MemoryError"),
+        ("THREAD_MEMORY", 1 << 60, "MemoryError"),
     ],
 )
 def test_where_no_thread_can_begin_that_is_reported_and_the_rest_goes_on(

@@ -1,4 +1,4 @@
-"""What commands that run no script share: the parser, the output, the exit status."""
+"""The parser, the output and the exit status of commands that run no script."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ INTERRUPTED = 130
 
 
 def command(argv: list[str], notices: Notices) -> int:
-    """Do what ``argv`` asks for; the exit status."""
-    if isinstance(sys.stdout, TextIOWrapper):  # What it cannot encode is escaped.
+    """Run the command in ``argv``; return the exit status."""
+    if isinstance(sys.stdout, TextIOWrapper):  # Characters that it cannot encode are escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
     name = argv[0]
     shown = coloured(sys.stdout, os.environ)
@@ -38,18 +38,18 @@ def command(argv: list[str], notices: Notices) -> int:
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # Piped into head, say; nothing more can be said there.
+    except BrokenPipeError:  # For example, `voir runs | head`; nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 class Terminal(NamedTuple):
-    """What is printed to.
+    """The properties of the output.
 
     Attributes:
-        width: In cells.
-        colour: Whether it shows colours.
-        height: In lines; 0: there is no end to it.
+        width: Columns.
+        colour: True if colours are supported and wanted.
+        height: Lines; 0 if there is no limit.
     """
 
     width: int = 80
@@ -58,10 +58,10 @@ class Terminal(NamedTuple):
 
 
 class CommandParser(ArgumentParser):
-    """An ``ArgumentParser`` that raises the usage error that argparse would print.
+    """An ``ArgumentParser`` that raises usage errors instead of exiting.
 
     Args:
-        example: What to type instead.
+        example: An example of a valid command line.
     """
 
     def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
@@ -69,19 +69,19 @@ class CommandParser(ArgumentParser):
         self._example = example
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the command line."""
+        """Raise a usage error."""
         command = " ".join(self.prog.split()[:2])
         remedy = f"For example: {self._example}" if self._example else f"See {self.prog} --help."
         raise UsageError("usage", f"{command}: {message}", remedy)
 
 
 def within(least: float, most: float, what: str, kind: Any = float) -> Callable[[str], Any]:
-    """A ``type`` of an option: numbers from ``least`` to ``most``, which are ``what``."""
+    """Return a ``type`` for options: a number from ``least`` to ``most``, described by ``what``."""
 
     def convert(text: str) -> Any:
         with suppress(ValueError):
             if least <= kind(text) <= most:
                 return kind(text)
-        raise ArgumentTypeError(f"{text!r} is no {what}")
+        raise ArgumentTypeError(f"{text!r} is not a {what}")
 
     return convert

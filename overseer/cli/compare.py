@@ -1,4 +1,4 @@
-"""``voir compare A B``: the differences between two runs, or two groups of runs."""
+"""``voir compare A B``: compares two runs, or two groups of runs."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from .commands import CommandParser, Terminal, within
 from .runs import facts_of, finished_run, labelled, run_directory, warn
 
 _ABOUT = """\
-Compare run B with run A: rates, shares, times, losses, memory, and what was different about the
-runs. A difference is called one only where it is larger than the threshold and its interval leaves
-out none. Several runs a side, separated by commas, tell what the next one would show.
+Compare run B with run A: rates, shares, times, losses, memory, and how the runs differ. A
+difference is reported only if it exceeds the threshold and its 95 % interval excludes zero. Compare
+repeated runs, separated by commas, to learn what the next run would show.
 """
 
 
 def parser() -> CommandParser:
-    """What ``voir compare`` takes."""
+    """The parser of ``voir compare``."""
     example = "voir compare voir-runs/A voir-runs/B"
     made = CommandParser(prog="voir compare", description=_ABOUT, example=example)
-    many = "a run, several (A1,A2,A3), a directory that holds them, or a tag"
+    many = "a run, several runs (A1,A2,A3), a directory of runs, or a tag"
     made.add_argument("before", metavar="A", nargs="?", default="-2", help=f"{many} (default: -2)")
     made.add_argument(
-        "after", metavar="B", nargs="?", default="-1", help="likewise (default: -1, the latest)"
+        "after", metavar="B", nargs="?", default="-1", help="as A (default: -1, the latest)"
     )
-    percent = within(0, 999, "number of percent, such as 3", lambda it: float(it.rstrip("%")))
+    percent = within(0, 999, "percentage, such as 3", lambda it: float(it.rstrip("%")))
     made.add_argument("--threshold", type=percent, metavar="PERCENT",
-        help="the smallest difference that counts (default: 1; of single runs 5)")  # fmt: skip
-    made.add_argument("--json", action="store_true", help="for programs")
+        help="smallest difference to report (default: 1; 5 for single runs)")  # fmt: skip
+    made.add_argument("--json", action="store_true", help="print JSON")
     return made
 
 
 def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
-    """Compare what ``argv`` names; what to print.
+    """Compare the runs that ``argv`` names; yield the output.
 
     Args:
-        argv: What follows ``voir compare``.
-        terminal: For its width.
+        argv: The arguments of ``voir compare``.
+        terminal: The output's terminal.
 
     Raises:
-        VoirError: One of them is no run, or cannot be read.
+        VoirError: One of them is not a run, or cannot be read.
     """
     options = parser().parse_args(argv)
     sides = [_runs(options.before), _runs(options.after)]
@@ -74,12 +74,12 @@ def _runs(paths: str) -> list[Run]:
 
 
 def _repeats(named: str) -> list[Path]:
-    """The runs in a directory that is none itself; else the run that is named."""
+    """The runs in a directory of runs, or else the named run."""
     inside = sorted(file.parent for file in Path(named).glob("*/run.json"))
     ranks = any(directory.name.startswith("rank") for directory in inside)
     held = inside and not ranks and not (Path(named) / "run.json").exists()
     if not held and not Path(named).exists():
-        with suppress(VoirError):  # All runs of a tag; -2 is none.
+        with suppress(VoirError):  # A tag names all of its runs; -2 is not one.
             return labelled(named)
     return inside if held else [run_directory(named)]
 

@@ -1,4 +1,4 @@
-"""``voir doctor``: whether voir, or what a run left behind, is sound, and what to do if not."""
+"""``voir doctor``: checks the installation, or a run's files, and suggests remedies."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .commands import CommandParser, Terminal
 from .findings import BAD, GOOD, WARNING, Finding
 from .runs import RUN_HELP, finished_run, is_run, run_directory
 
-_COPY = "If it is a copy, copy it anew; all else here can be read."
+_COPY = "If it is a copy, copy it again; everything else can be read."
 _LESS = "Record less (--trace-steps, --trace-every), or allow more: --trace-max-mb."
 
 
 def parser() -> CommandParser:
-    """What ``voir doctor`` takes."""
-    about = "Say what a run left behind, and how sound; without a run, how voir is installed."
+    """The parser of ``voir doctor``."""
+    about = "Check the files of a run; without a run, the installation."
     example = "voir doctor voir-runs/RUN"
     made = CommandParser(prog="voir doctor", description=about, example=example)
     said = f"{RUN_HELP.partition(' (')[0]}, or a .pftrace file"
@@ -31,10 +31,10 @@ def parser() -> CommandParser:
 
 
 def doctor(argv: list[str], terminal: Terminal) -> Iterator[str]:
-    """Examine what ``argv`` names; what to print.
+    """Check what ``argv`` names; yield the output.
 
     Raises:
-        SystemExit: With status 1, when all is said: something is bad.
+        SystemExit: With status 1, after the output, if a finding is bad.
         VoirError: There is no such directory or file.
     """
     named = parser().parse_args(argv).run
@@ -71,18 +71,16 @@ def _findings(named: str | None) -> Iterator[Finding]:
 def _run(directory: Path) -> Finding:
     what = "run.json"
     if not (directory / what).exists():
-        return Finding(
-            BAD, what, "is missing: nothing was recorded, or the run still begins", _COPY
-        )
+        return Finding(BAD, what, "is missing: nothing was recorded, or the run is starting", _COPY)
     try:
         facts = finished_run(directory).facts
     except VoirError as error:
         return Finding(BAD, what, error.what, error.remedy or "")
     if "ended" not in facts:
-        return Finding(WARNING, what, "has no end: the run goes on, or ran on another machine")
+        return Finding(WARNING, what, "has no end: it is running, or ran on another machine")
     problems = count(len(facts.get("problems") or []) or None, "problem")
     said = f"complete, {facts.get('ended_by') or 'exit status ' + str(facts.get('exit_status'))}"
-    return Finding(GOOD, what, said + (f"; {problems} under its key problems" if problems else ""))
+    return Finding(GOOD, what, said + (f"; {problems} under the key problems" if problems else ""))
 
 
 def _metrics(directory: Path) -> Finding:
@@ -109,14 +107,14 @@ def _traces(directory: Path) -> Iterator[Finding]:
         if os.path.lexists(directory / TRACE_NAME):
             yield Finding(BAD, TRACE_NAME, error.what.removeprefix(f"{directory / TRACE_NAME} "))
         elif logs(directory):
-            made = f"Make it: voir trace export {directory}"
-            yield Finding(WARNING, TRACE_NAME, "is not made yet: its log is there", made)
+            made = f"Write it: voir trace export {directory}"
+            yield Finding(WARNING, TRACE_NAME, "is not written yet; its log is there", made)
         else:
             yield Finding(WARNING, TRACE_NAME, "is not there", "voir --trace writes one.")
 
 
 def _trace(file: Path) -> Finding:
-    """How sound a trace is, by what its reader counted."""
+    """Check a trace by the counts of its reader."""
     try:
         trace = read_trace(file)
     except VoirError as error:
@@ -125,10 +123,10 @@ def _trace(file: Path) -> Finding:
     unread = {"byte": trace.torn_bytes, "packet": trace.broken_packets}
     if any(unread.values()):
         lost = " and ".join(count(n, what) or "" for what, n in unread.items() if n)
-        return Finding(BAD, file.name, f"{said}; unreadable are {lost}", _COPY)
+        return Finding(BAD, file.name, f"{said}; unreadable: {lost}", _COPY)
     if trace.unfinished:
         said += f"; {count(trace.unfinished, 'span')} without an end"
     if trace.dropped:
-        said += f"; {count(trace.dropped, 'event')} were dropped"
+        said += f"; {count(trace.dropped, 'event')} dropped"
     state = WARNING if trace.unfinished or trace.dropped else GOOD
     return Finding(state, file.name, said, _LESS if trace.dropped else "")

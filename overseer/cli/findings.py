@@ -1,4 +1,4 @@
-"""What ``voir doctor`` finds."""
+"""A finding of ``voir doctor``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ GOOD, WARNING, BAD = "ok", "note", "bad"
 
 
 class Finding(NamedTuple):
-    """Something about one file, or one part of the installation.
+    """A finding about a file, or a part of the installation.
 
     Attributes:
-        state: ``ok``, ``note`` (nothing is wrong, but know it) or ``bad`` (something is lost).
+        state: ``ok``, ``note`` (nothing is wrong, but worth knowing) or ``bad`` (data is lost).
         what: The file or part.
-        said: What about it.
-        remedy: What to do.
+        said: The finding.
+        remedy: What to do about it.
     """
 
     state: str

@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-#: Steps that the script is run for, as instruments/observe.py has it.
+#: Steps that the script runs for; instruments/observe.py has the same number.
 OBSERVED_STEPS = 20
-#: Lines that are shown where nothing is written.
+#: Lines shown if no voirfile is written.
 MAX_LINES_SHOWN = 6
-#: Processor seconds of other programs that are worth a word where no step was seen.
+#: Processor seconds of child processes that are reported if no step was seen.
 CHILDREN = 1.0
 _ABOUT = f"""\
-Run SCRIPT for {OBSERVED_STEPS} steps to see what it does, and write a voirfile.py beside it with
-what voir does not see by itself.
+Run SCRIPT for {OBSERVED_STEPS} steps to see what it does, and write a voirfile.py beside it for
+what voir does not detect automatically.
 """
 _USAGE = "voir init [-h] [--check] [--force] [-o FILE] (SCRIPT | -m MODULE) [ARG ...]"
 
 
 def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
-    """Write the voirfile; what to tell the user, piece by piece.
+    """Write the voirfile; yield the output, piece by piece.
 
     Args:
-        argv: What follows ``voir init``.
-        terminal: For its width.
+        argv: The arguments of ``voir init``.
+        terminal: The output's terminal.
 
     Raises:
         VoirError: The script cannot be read, or the voirfile cannot be written.
@@ -58,7 +58,7 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
     _refuse(path, options.force)
     layout = Layout(terminal.width)
     yield layout.head(
-        "voir:", [Piece(f"runs {clean(' '.join(command))} for {OBSERVED_STEPS} steps")]
+        "voir:", [Piece(f"running {clean(' '.join(command))} for {OBSERVED_STEPS} steps")]
     )
     seen = _run(command)
     yield layout.text(row("note", clean(why)) for why in _of_the_run(seen))
@@ -68,7 +68,7 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
         looked = "backward() and a loop that binds a variable with the name of a loss"
         yield layout.head("voir:", [Piece(f"wrote nothing: it looked for {looked}")])
         shown = [line.code for line in lines(sources) if line.role != "loading"][:MAX_LINES_SHOWN]
-        what = "what could be given, with names for capitals" if shown else "it has no loop to name"
+        what = "lines to give; replace the capitals by names" if shown else "no loop found"
         yield layout.text([row("note", what)])
         yield "".join(f"    {clean(line)}\n" for line in shown)
         return
@@ -85,25 +85,25 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
     done = subprocess.run([sys.executable, "-m", "voir", "--no-record", *checked], check=False)
     if done.returncode:
         what = f"voir --verify ended with status {done.returncode}"
-        raise VoirError("init-check", what, f"Mend {path}, or remove it.")
+        raise VoirError("init-check", what, f"Fix {path}, or remove it.")
 
 
 def parser() -> CommandParser:
-    """What ``voir init`` takes."""
+    """The parser of ``voir init``."""
     example = "voir init main.py"
     made = CommandParser(prog="voir init", description=_ABOUT, usage=_USAGE, example=example)
     add = made.add_argument
-    add("script", metavar="SCRIPT", nargs="?", help="the script, as it is given to python")
-    add("arguments", metavar="ARG", nargs=REMAINDER, help="its arguments")
-    add("-m", dest="module", metavar="MODULE", help="a module in place of a script")
+    add("script", metavar="SCRIPT", nargs="?", help="the script, as for python")
+    add("arguments", metavar="ARG", nargs=REMAINDER, help="the script's arguments")
+    add("-m", dest="module", metavar="MODULE", help="a module instead of a script")
     add("--check", action="store_true", help="run voir --verify on the result")
-    add("--force", action="store_true", help="replace a voirfile that is there")
+    add("--force", action="store_true", help="replace an existing voirfile")
     add("--output", "-o", metavar="FILE", help="write this file instead")
     return made
 
 
 def _script(options: Namespace) -> tuple[ModuleSource, str, str]:
-    """The script's text, where its modules are imported from, and the package that it is in."""
+    """Return the script's text, the root of its imports, and its package."""
     if options.module is None:
         if options.script is None:
             parser().error("the following arguments are required: SCRIPT")
@@ -114,16 +114,16 @@ def _script(options: Namespace) -> tuple[ModuleSource, str, str]:
     name, _, function = options.module.partition(":")
     path = module_file(name, main=not function)
     if path is None:
-        what = f"there is no module {name} that voir init could read"
-        raise VoirError("init-script", what, "Give what you would give to python after -m.")
+        what = f"voir init cannot find the source of module {name}"
+        raise VoirError("init-script", what, "Name the module as after python -m.")
     return open_source(path, name if function else MAIN), os.getcwd(), name.rpartition(".")[0]
 
 
 def _run(command: list[str]) -> dict[str, Any]:
-    """Run the script for a few steps; what was seen.
+    """Run the script for a few steps; return the observations.
 
     Raises:
-        VoirError: It failed before a step.
+        VoirError: The script failed before a step.
     """
     seen: dict[str, Any] = {"tasks": {}}
     with NamedTemporaryFile(prefix="voir-init-") as file:
@@ -135,28 +135,28 @@ def _run(command: list[str]) -> dict[str, Any]:
     seen["status"] = status
     if status and not seen["tasks"]:
         what = f"the script ended with status {status} before a step"
-        raise VoirError("init-run", what, "Mend that first; its arguments come after it.")
+        raise VoirError("init-run", what, "Fix that first; pass the script's arguments after it.")
     return seen
 
 
 def _of_the_run(seen: dict[str, Any]) -> Iterator[str]:
-    """What there is to say of the run."""
+    """Yield notes about the run."""
     if seen["status"]:
-        yield f"it ended with status {seen['status']}: nothing is known of what would have followed"
+        yield f"it ended with status {seen['status']}; what would have followed is unknown"
     elif not seen["tasks"]:
-        torch = "no step was seen" if seen.get("torch") else "it does not import torch"
-        yield f"{torch}: only its text is read"
+        torch = "no step seen" if seen.get("torch") else "it does not import torch"
+        yield f"{torch}; using its source only"
         if seen.get("children", 0) > CHILDREN:
-            worked = f"what it started worked for {seen['children']:.1f} s"
-            yield f"{worked}: if that trains, give it to voir init"
+            worked = f"its child processes used {seen['children']:.1f} s of CPU time"
+            yield f"{worked}: if they train, run voir init on their script"
     yield from (what for what, _ in seen.get("problems", ()))
 
 
 def _refuse(path: str, force: bool) -> None:
-    """Refuse what could not be written, before anything is run."""
+    """Reject paths that could not be written, before the script is run."""
     if os.path.exists(path) and not force:
-        what = f"there is a voirfile already: {path}"
-        remedy = "It is left alone; --force replaces it, -o FILE writes another one."
+        what = f"a voirfile exists already: {path}"
+        remedy = "--force replaces it; -o FILE writes another file."
         raise VoirError("init-exists", what, remedy)
     place = path if os.path.exists(path) else os.path.dirname(path) or os.curdir
     if not os.access(place, os.W_OK):

@@ -1,4 +1,4 @@
-"""What ``voir doctor`` finds about the installation: versions, the recorder, shared memory."""
+"""The findings of ``voir doctor`` about the installation: versions, recorder, shared memory."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..rundir.provenance import installed
 from .findings import BAD, GOOD, WARNING, Finding
 
 BASE = ("ptera", "giving", "rich", "psutil")
-#: Named where it is installed, for much of what is recorded depends on it.
+#: Shown if installed, because much of the record depends on it.
 OPTIONAL = ("torch",)
-#: A wheel that pip has built without a compiler is in its cache, under the name of one with.
+#: pip caches a wheel that it built without a compiler under the same name as one built with it.
 _FORCED = "pip install --force-reinstall --no-cache-dir --no-deps voir-overseer"
 _ALSO = "(or the directory that it was installed from)"
 _REBUILD = f"With a C compiler and Python's headers: {_FORCED} {_ALSO}"
-_FREE_THREADED = "The one in C needs the interpreter lock, which this python has not."
+_FREE_THREADED = "The recorder in C needs the GIL, which this Python lacks."
 
 
 def installation() -> Iterator[Finding]:
-    """What there is to say about voir, python, the packages, and how events are recorded."""
+    """Findings about voir, Python, the packages, and how events are recorded."""
     yield Finding(GOOD, "voir", f"{version} in {Path(__file__).parents[2]}")
     yield from another_voir(sys.path)
     system, python = os.uname(), f"{sys.version.split()[0]} ({sys.implementation.name})"
@@ -47,18 +47,18 @@ def installation() -> Iterator[Finding]:
 
 
 def another_voir(paths: list[str]) -> Iterator[Finding]:
-    """The distribution ``voir``, where it is installed too: each overwrites the other's files."""
+    """Report the distribution ``voir``, if installed: each overwrites files of the other."""
     for found in distributions(name="voir", path=paths):
         said = f"{found.version} is installed too, and both have the package voir"
         yield Finding(BAD, "voir", said, f"pip uninstall voir; then {_FORCED} {_ALSO}")
 
 
 def compiled(why: str, fold_file: str) -> Iterator[Finding]:
-    """Whether what is on the hot path is compiled.
+    """Report whether the code on the hot path is compiled.
 
     Args:
-        why: Why the recorder is not the one in C; empty if it is.
-        fold_file: What the fold was imported from.
+        why: The reason why the recorder is not the one in C; empty if it is.
+        fold_file: The file that the fold was imported from.
     """
     rebuild = _FREE_THREADED if sysconfig.get_config_var("Py_GIL_DISABLED") else _REBUILD
     slower = f"in Python, which is slower: {why}"
@@ -69,7 +69,7 @@ def compiled(why: str, fold_file: str) -> Iterator[Finding]:
 
 
 def shared_memory(directory: str) -> Finding:
-    """Whether what a run is doing can be kept in ``directory``, where writing it costs no disk."""
+    """Report whether ``directory`` can hold the state of a run, which is then not on a disk."""
     try:
         with TemporaryFile(dir=directory) as file:
             file.write(bytes(PAGE))

@@ -1,4 +1,4 @@
-"""The command ``voir``: find voirfiles, run the script under an Overseer, end as python would."""
+"""The command ``voir``: finds voirfiles, runs the script with them, exits as Python would."""
 
 from __future__ import annotations
 
@@ -34,40 +34,40 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Commands that run no script, each the function of its name in the file of its name: what follows
-#: it, and what it does, for the help. A script of such a name goes before it.
+#: Commands that do not run the script, with their arguments and descriptions for the help. Each is
+#: a function in a file of the same name. A script of that name takes precedence.
 COMMANDS = {
-    "show": ("RUN", "its summary again"),
-    "runs": ("", "all runs, newest first"),
-    "compare": ("A B", "two runs, and whether their difference is real"),
-    "sql": ('RUN "..."', "what it recorded, by SQL"),
-    "trace": ("view RUN", "its timeline in Perfetto"),
-    "doctor": ("", "what is wrong with the installation, or with a run"),
-    "init": ("SCRIPT", "writes a voirfile for a script"),
+    "show": ("RUN", "show its summary again"),
+    "runs": ("", "list all runs, newest first"),
+    "compare": ("A B", "compare two runs"),
+    "sql": ('RUN "..."', "query a run with SQL"),
+    "trace": ("view RUN", "show its timeline in Perfetto"),
+    "doctor": ("", "check the installation, or a run"),
+    "init": ("SCRIPT", "write a voirfile for a script"),
 }
-#: What people type who mean a command or an option.
+#: Words that people type for a command or an option.
 MEANT = {"help": "--help", "version": "--version", "list": "runs", "ls": "runs"}
-#: Options that decide which voirfiles apply.
+#: Options that determine which voirfiles apply.
 NEEDED = {"voirfile", "no_voirfile", "debug"}
-#: Options, and variables, that ask nothing of an instrument.
+#: Options, and their variables, that do not concern instruments.
 PLAIN_OPTIONS = {"--no-record", "--no-voirfile", "--quiet", "--run-dir", "--strict"}
 PLAIN_VARIABLES = {f"VOIR_{option[2:].replace('-', '_').upper()}" for option in PLAIN_OPTIONS}
-#: Of more frozen objects than this, not all are python's own: 3.12 has some 400 immortal ones.
+#: With more frozen objects, not all are Python's own: 3.12 has some 400 immortal ones.
 FROZEN = 1000
 #: Packages that search all objects for functions.
 SEARCHING = frozenset({"codefind", "ptera"})
-#: The state of a probe whose place torch.compile has taken: nobody did anything wrong.
+#: State of a probe in code that torch.compile replaced; not an error.
 COMPILED_AWAY = "compiled away"
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run ``argv`` (``sys.argv[1:]`` when not given) and end the process as the script would."""
+    """Run ``argv`` (default: ``sys.argv[1:]``) and end the process as the script would."""
     argv = sys.argv[1:] if argv is None else argv
     notices = Notices(sys.stderr)
-    if argv and argv[0] in MEANT and not runs(argv[0]):
+    if argv and argv[0] in MEANT and not is_runnable(argv[0]):
         asked = argv[0] == "help" and argv[1:2] and argv[1] in COMMANDS
         argv = [argv[1], "--help"] if asked else [MEANT[argv[0]], *argv[1:]]
-    if argv and argv[0] in COMMANDS and not runs(argv[0]):
+    if argv and argv[0] in COMMANDS and not is_runnable(argv[0]):
         from .commands import command
 
         sys.exit(command(argv, notices))
@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> None:
     except VoirError as error:
         notices.problem(error)
         sys.exit(USAGE)
-    except KeyboardInterrupt as interrupted:  # In a voirfile that takes its time.
+    except KeyboardInterrupt as interrupted:  # In a voirfile that runs for long.
         ending = Ending()
         ending.announce(interrupted)
         ending.leave(interrupted)
@@ -84,13 +84,13 @@ def main(argv: list[str] | None = None) -> None:
     run(overseer, argv, notices)
 
 
-def runs(name: str) -> bool:
-    """Whether python could run a script of this name: it goes before a command of ours."""
+def is_runnable(name: str) -> bool:
+    """Test whether Python could run a script of this name, which then takes precedence."""
     return os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py"))
 
 
 def prepare(argv: list[str], notices: Notices) -> Overseer:
-    """An Overseer with the instruments of the voirfiles that apply, and the stock ones."""
+    """Create an Overseer with the stock instruments and those of the voirfiles that apply."""
     options, script = look_ahead(argv, os.environ)
     overseer = Overseer(tell=notices.problem, stderr=sys.stderr, since_ns=BEGUN_CPU_NS)
     overseer.argv[:], report = argv, overseer.report
@@ -111,7 +111,7 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
 
 
 def _stock(plain: bool) -> list[Callable[..., Any]]:
-    """The instruments that come with voir; if ``plain`` those that are at work without an option.
+    """Return the stock instruments; if ``plain``, only those that run without an option.
 
     Importing the others takes time.
     """
@@ -123,18 +123,18 @@ def _stock(plain: bool) -> list[Callable[..., Any]]:
     ]
 
 
-# What must be known before voirfiles are loaded: which ones, and which script, probably
+# Before voirfiles are loaded: which ones apply, and which script is probably meant
 
 
 def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, str | None]:
-    """The options that decide which voirfiles apply, and the script's file if there is one.
+    """Parse the options that determine which voirfiles apply; return them and the script's file.
 
-    ``plain`` among them is whether nothing is asked of an instrument.
+    The option ``plain`` is added: True if no option concerns an instrument.
 
-    Voirfiles add options, so the command line cannot be parsed before they are loaded; options
-    that are not known yet are passed over here, and judged when they are.
+    Voirfiles add options, so the whole command line can only be parsed after they are loaded.
+    Unknown options are skipped here and checked then.
     """
-    if _asks_nothing(argv, environ):  # `voir main.py`: making a parser takes milliseconds.
+    if _is_plain(argv, environ):  # `voir main.py`: creating a parser takes milliseconds.
         return Namespace(voirfile=[], no_voirfile=False, debug=False, plain=True), argv[0]
     parser = OptionParser(environ=environ)
     add_options(parser)
@@ -152,7 +152,7 @@ def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, 
     return options, script
 
 
-def _asks_nothing(argv: list[str], environ: Mapping[str, str]) -> bool:
+def _is_plain(argv: list[str], environ: Mapping[str, str]) -> bool:
     asked = any(name.startswith(("VOIR_", "_VOIR_")) for name in environ)
     if asked or not argv or argv[0].startswith("-") or not os.path.exists(argv[0]):
         return False
@@ -160,7 +160,7 @@ def _asks_nothing(argv: list[str], environ: Mapping[str, str]) -> bool:
 
 
 def _scan(parser: OptionParser, argv: list[str]) -> tuple[list[str], str | None, bool]:
-    """voir's own tokens, the script's file, and whether others are before it."""
+    """Return voir's own tokens, the script's file, and whether unknown options precede it."""
     rest, own, unknown = list(argv), list[str](), False
     while rest:
         token = rest[0]
@@ -173,13 +173,13 @@ def _scan(parser: OptionParser, argv: list[str]) -> tuple[list[str], str | None,
         there = [os.path.exists(each) for each in rest if each == "-" or each[:1] != "-"]
         if (token == "-" or token[:1] != "-") and (there[0] or not any(there)):
             return own, token if there[0] else None, unknown
-        rest.pop(0)  # Of an instrument that will explain it: an option, or its value.
+        rest.pop(0)  # An option of an instrument, or its value.
         unknown = True
     return own, None, unknown
 
 
 def _module_file(name: str) -> str | None:
-    """Where ``-m name`` lives below the current directory; elsewhere has no voirfile for it."""
+    """The file of ``-m name`` below the current directory; other modules have no voirfile."""
     path = os.path.join(*name.partition(":")[0].split("."))
     tried = (f"{path}.py", os.path.join(path, "__main__.py"), path)
     return next(filter(os.path.exists, tried), None)
@@ -189,25 +189,25 @@ def _module_file(name: str) -> str | None:
 
 
 def _listed() -> str:
-    """The commands, for the help."""
-    head = "commands (RUN is the latest if it is left out; -2 is the one before):"
+    """The list of commands for the help."""
+    head = "commands (RUN defaults to the latest; -2 is the one before it):"
     named = [(f"{name} {what}", does) for name, (what, does) in COMMANDS.items()]
     return "\n".join([head, *(f"  voir {each:<16} {does}" for each, does in named)])
 
 
 def explain(found: list[Found], none: bool, notices: Notices) -> None:
-    """Say which voirfiles are loaded and why."""
+    """Log which voirfiles are loaded, and why."""
     if not found:
-        why = "--no-voirfile" if none else "there is none here, beside the script, or above"
-        notices.line(f"no voirfile is loaded: {why}")
+        why = "--no-voirfile" if none else "none found here, beside the script, or above"
+        notices.line(f"no voirfile loaded: {why}")
     for one in found:
         notices.line(f"loading {one.path}: {one.why}")
 
 
 def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
-    """Run the script, show how it went, and end the process as the script's ending demands."""
+    """Run the script, show the summary, and end the process as the script did."""
     ending = Ending()
-    overseer.ending.announce = lambda error: announced(overseer, ending, error)
+    overseer.ending.announce = lambda error: announce(overseer, ending, error)
     error: BaseException | None = None
     signals = DeadlySignals(
         lambda signum: killed(overseer, signum, notices),
@@ -217,12 +217,12 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
         try:
             value = overseer(argv)
             if isinstance(value, int) and not isinstance(value, bool):
-                error = SystemExit(value)  # Of -m MODULE:FUNCTION, as a console script's.
+                error = SystemExit(value)  # From -m MODULE:FUNCTION, as for a console script.
         except HelpAsked as asked:
             show_help(asked.text)
             return
         except VoirError as refused:
-            if isinstance(refused, FileNotFoundError):  # Perhaps no script was meant.
+            if isinstance(refused, FileNotFoundError):  # Perhaps a command was meant.
                 for near in nearest(overseer.options.SCRIPT, COMMANDS, cutoff=0.7)[:1]:
                     refused.remedy = f"Did you mean the command {near}? {refused.remedy}"
             notices.problem(refused)
@@ -230,10 +230,10 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
         except BaseException as other:
             error = other
         if error is not None:
-            ending.announce(error, overseer.program)  # Unless that has been done already.
+            ending.announce(error, overseer.program)  # Unless it has been announced already.
         if not in_child():
             show(overseer, notices)
-    if in_child():  # A fork of the script leaves through here too; the run is its parent's.
+    if in_child():  # A fork of the script leaves here too; the run belongs to its parent.
         ending.leave(error)
         return
     if overseer.failed_checks:
@@ -243,11 +243,10 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
 
 @contextmanager
 def frozen(overseer: Overseer) -> Iterator[None]:
-    """Keep what there is when the script begins out of the script's garbage collections.
+    """Exclude objects that exist before the script starts from its garbage collections.
 
-    At the end python disposes of it, unless the script has frozen its own objects. Where somebody
-    has frozen objects before, or a voirfile has imported what searches all objects for functions,
-    nothing is frozen.
+    They are unfrozen at the end, unless the script has frozen objects of its own. Nothing is frozen
+    if objects are frozen already, or if a voirfile imported a package that searches all objects.
     """
     later: list[object] = []
 
@@ -264,23 +263,23 @@ def frozen(overseer: Overseer) -> Iterator[None]:
             gc.unfreeze()
 
 
-def announced(overseer: Overseer, ending: Ending, error: BaseException | None) -> int:
-    """Say what python says of the script's end; of an option it refuses, what to do."""
+def announce(overseer: Overseer, ending: Ending, error: BaseException | None) -> int:
+    """Print the script's end as Python does; explain an option that was meant for voir."""
     status = ending.announce(error, overseer.program)
     if status == USAGE and not in_child():
-        with suppress(Exception):  # There may be no descriptor left to import by.
-            say_misplaced(overseer, error)
+        with suppress(Exception):  # Importing fails if no descriptor is left.
+            report_misplaced(overseer, error)
     return status
 
 
-def say_misplaced(overseer: Overseer, error: BaseException | None) -> None:
-    """Name an option of voir's that the script was given, and has refused."""
+def report_misplaced(overseer: Overseer, error: BaseException | None) -> None:
+    """Report an option of voir's that was passed to the script, which rejected it."""
     from ..engine.help import TOPICS
     from .misplaced import misplaced
 
     program = overseer.program
     arguments = program.target.argv if program is not None else ()
-    # Of a run without options not all instruments have been asked for theirs.
+    # In a plain run, some instruments have not added their options.
     options = {*overseer.argparser._option_string_actions, *chain.from_iterable(TOPICS.values())}
     found = misplaced(error, arguments, options)
     if found is not None:
@@ -288,25 +287,25 @@ def say_misplaced(overseer: Overseer, error: BaseException | None) -> None:
 
 
 def show_help(text: str) -> None:
-    """Print ``text``; that its reader has seen enough (``voir --help | head``) is no error."""
+    """Print ``text``; a reader that closes the pipe (``voir --help | head``) is not an error."""
     try:
         print(text, flush=True)
-    except BrokenPipeError:  # Python would try again, and fail again, when it ends.
+    except BrokenPipeError:  # Python would fail again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
-    """End the run in good order, on top of the script, before a signal ends the process."""
+    """End the run cleanly, on top of the script's frames, before a signal ends the process."""
     end_script_limit()
     overseer.context.outcome.exit_status = -signum
     if overseer.recording is not None:
-        overseer.recording.begin()  # A script that lets no thread run has measured nothing.
+        overseer.recording.begin()  # A script that lets no other thread run has no record yet.
     overseer.finalize()
     show(overseer, notices)
 
 
 def replaced(overseer: Overseer, notices: Notices) -> None:
-    """End the run in good order before another program takes the script's place."""
+    """End the run cleanly before another program replaces the process."""
     end_script_limit()
     if overseer.status != "finalized" and overseer.recording is not None:
         overseer.context.outcome.ended_by = REPLACED
@@ -315,30 +314,30 @@ def replaced(overseer: Overseer, notices: Notices) -> None:
 
 
 def show(overseer: Overseer, notices: Notices) -> None:
-    """Print the summary, and what captured nothing."""
+    """Print the summary, or only the probes that never fired if ``--quiet`` is given."""
     if not overseer.run:
         return
     if getattr(overseer.options, "quiet", False) and not overseer.failed_checks:
-        for problem in silent_probes(overseer):  # Silence is for figures, not for their absence.
+        for problem in silent_probes(overseer):  # --quiet hides figures, not missing ones.
             notices.problem(problem)
         return
     try:
         run, width, colour = overseer.run, notices.width(), notices.colour
-        with bounded():  # Python may write what it compiles.
+        with bounded():  # Imports write byte code.
             from ..views.summary import failure
 
             if overseer.dashed and overseer.context.outcome.error and "verify" not in run:
-                text = failure(run, width, colour)  # The traceback is what somebody looks for.
+                text = failure(run, width, colour)  # Keep the traceback visible.
             else:
                 text = screen(run, width, colour, notices.height())
-    except Exception as error:  # Out of memory or descriptors: the script's exit status stands.
+    except Exception as error:  # Out of memory or descriptors: the script's exit status is kept.
         notices.line(f"the summary cannot be shown: {said(error)}")
     else:
         notices.write(notices.new_line() + text)
 
 
 def strictness(overseer: Overseer) -> int:
-    """The exit status that --strict asks for."""
+    """The exit status of ``--strict``."""
     if not getattr(overseer.options, "strict", False):
         return 0
     failed = [p for p in silent_probes(overseer) if p.what != COMPILED_AWAY]
@@ -346,7 +345,7 @@ def strictness(overseer: Overseer) -> int:
 
 
 def silent_probes(overseer: Overseer) -> list[Problem]:
-    """Every probe that captured nothing, as a problem."""
+    """Return a problem for every probe that never fired."""
     return [
         Problem("silent-probe", str(p["selector"]), str(p["state"]), p.get("where"), p.get("hint"))
         for p in overseer.probe_verdicts()

@@ -1,4 +1,4 @@
-"""Says that an option of voir's stands behind the script, which has refused it."""
+"""Detects an option of voir's after the script, which the script rejected."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Collection, Iterator, Sequence
 from ..boundary import entries_of
 from ..errors import Problem
 
-#: The exit status of argparse where a command line is wrong.
+#: argparse's exit status for an invalid command line.
 REFUSED = 2
 
 
 def misplaced(
     error: BaseException | None, arguments: Sequence[str], options: Collection[str]
 ) -> Problem | None:
-    """The problem, if the script has ended because it does not know an option that voir has.
+    """Return a problem if the script exited because it does not know an option that voir has.
 
-    What a script accepts it never complains of: only the complaint of its argparse tells.
+    Only the script's argparse error shows it: an option that the script accepts is not misplaced.
 
     Args:
-        error: What ended the script.
-        arguments: Those of the script.
-        options: The names of voir's options.
+        error: The exception that ended the script.
+        arguments: The script's arguments.
+        options: Names of voir's options.
     """
     if not isinstance(error, SystemExit) or error.code != REFUSED:
         return None
@@ -38,7 +38,7 @@ def misplaced(
 
 
 def _complaint(error: SystemExit) -> Iterator[str]:
-    """The words in which argparse has refused the command line."""
+    """The words of argparse's error message."""
     for entry in entries_of(error.__traceback__):
         frame = entry.tb_frame
         if os.path.basename(frame.f_code.co_filename) == "argparse.py":

@@ -1,4 +1,4 @@
-"""What voir says on stderr: problems, explanations, the summary."""
+"""voir's output on stderr: problems, explanations, the summary."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 BOLD_RED, YELLOW, DIM, RESET = "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
-#: Exit statuses: wrong usage, ``--verify`` failed, ``--strict`` found something.
+#: Exit statuses: wrong usage; ``--verify`` failed; ``--strict`` failed.
 USAGE, UNVERIFIED, STRICT = 2, 3, 4
 #: The descriptor of stderr.
 STDERR = 2
 
 
 def _indented(line: str) -> str:
-    """A line without what a terminal would obey; its indentation stays."""
+    """Return a line without control characters, with its indentation."""
     rest = line.lstrip(" ")
     return line[: len(line) - len(rest)] + clean(rest)
 
 
 def size_of(stream: TextIO | None) -> tuple[int, int]:
-    """The columns and lines of a terminal; zeros where there is none, or it does not say."""
+    """Columns and lines of a terminal; zeros if there is none or it does not report them."""
     try:
         return os.get_terminal_size(stream.fileno()) if stream else (0, 0)
     except (OSError, ValueError, AttributeError):
@@ -40,7 +40,7 @@ def size_of(stream: TextIO | None) -> tuple[int, int]:
 def screen(
     run: Mapping[str, Any], width: int, colour: bool = False, height: int = 0, whole: bool = False
 ) -> str:
-    """What stands at the end of a run: its checks under ``--verify``, else its summary."""
+    """The text at the end of a run: its checks under ``--verify``, else its summary."""
     if "verify" in run:
         from ..views.checks import render as checks
 
@@ -58,60 +58,60 @@ class Notices:
         self.colour = coloured(stream, environ)
 
     def width(self) -> int:
-        """How many columns there are to write in: the terminal's, or 80."""
+        """Columns to write in: the terminal's, or 80."""
         return self._columns() or 80
 
     def height(self) -> int:
-        """How many lines the terminal has; 0 where there is none, or it does not say."""
+        """Lines of the terminal; 0 if there is none or it does not report them."""
         return size_of(self._stream)[1]
 
     def _columns(self) -> int:
         return size_of(self._stream)[0]
 
     def new_line(self) -> str:
-        """What has the next text begin a line, whatever the script has left its last one at."""
-        if columns := self._columns():  # Where a line has been begun, these reach the next one.
+        """Return text that starts a new line, wherever the script left the cursor."""
+        if columns := self._columns():  # These spaces wrap to the next line unless it is empty.
             return " " * (columns - 1) + "\r"
-        with suppress(Exception):  # The script's own; a bar that is not closed has no newline yet.
+        with suppress(Exception):  # The script's tqdm; an open progress bar has not ended its line.
             bars = sys.modules["tqdm.std"].tqdm._instances
             if any(not bar.disable for bar in [*bars]):
                 return "\n"
         return "\n" if self._stream and _ends_within_line(self._stream) else ""
 
     def problem(self, problem: Problem | VoirError) -> None:
-        """Show a problem, or a mistake that ends voir: what, where, what to do."""
+        """Show a problem, or an error that ends voir: what, where, what to do."""
         first, *rest = str(problem).split("\n")
         colour = YELLOW if isinstance(problem, Problem) else BOLD_RED
         self.line("\n".join([f"{first} [{problem.slug}]", *rest]), colour)
 
     def line(self, text: str, colour: str = DIM) -> None:
-        """Say a line, or several, without what a terminal would obey."""
+        """Write one or several lines without control characters."""
         text = "\n".join(map(_indented, text.split("\n")))
         self.write(f"{colour}voir:{RESET} {text}\n" if self.colour else f"voir: {text}\n")
 
     def write(self, text: str) -> None:
-        """Write ``text`` as it is; what stderr lacks is in ASCII, or escaped."""
+        """Write ``text``; characters that stderr cannot encode are replaced or escaped."""
         if self._stream is None:
             return
         try:
             with bounded():
                 _put(self._stream, encodable(text, getattr(self._stream, "encoding", None)))
         except (OSError, ValueError):
-            self._stream = None  # Nobody listens; the script is not troubled with it.
+            self._stream = None  # stderr is closed; the script must not notice.
 
 
 def _put(stream: TextIO, text: str) -> None:
-    """Write all of ``text``, past the stream's buffer: what is left there would fail at the end.
+    """Write all of ``text`` and bypass the stream's buffer, whose rest would fail at exit.
 
     Raises:
-        OSError: It cannot be written, or stderr is a file of the script's by now.
+        OSError: It cannot be written, or stderr is now a file of the script's.
         ValueError: The stream is closed.
     """
     if not _is_stderr(stream):
         stream.write(text)
         stream.flush()
         return
-    # What the script has opened since it closed stderr; what is put there by dup2() is inherited.
+    # A file that the script opened after closing stderr; a descriptor from dup2() is inherited.
     if not os.get_inheritable(STDERR):
         raise OSError("stderr is closed")
     stream.flush()
@@ -128,7 +128,7 @@ def _is_stderr(stream: TextIO) -> bool:
 
 
 def _ends_within_line(stream: TextIO) -> bool:
-    """Whether the file that stderr is has no newline at its end; a pipe's end is not known."""
+    """Test whether stderr is a file that does not end in a newline; unknown for a pipe."""
     if not _is_stderr(stream):
         return False
     try:
@@ -136,7 +136,7 @@ def _ends_within_line(stream: TextIO) -> bool:
         at = os.lseek(STDERR, 0, os.SEEK_CUR) if S_ISREG(status.st_mode) else 0
         if not at:
             return False
-        fd = os.open(f"/proc/self/fd/{STDERR}", os.O_RDONLY | os.O_CLOEXEC)  # It is for writing.
+        fd = os.open(f"/proc/self/fd/{STDERR}", os.O_RDONLY | os.O_CLOEXEC)  # stderr is write-only.
         try:
             return os.pread(fd, 1, at - 1) not in (b"\n", b"")
         finally:

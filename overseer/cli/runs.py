@@ -1,4 +1,4 @@
-"""``voir runs``: the runs in a directory, newest first; and which of them a command line names."""
+"""``voir runs``: lists the runs in a directory; and finds the run that a command line names."""
 
 from __future__ import annotations
 
@@ -24,37 +24,36 @@ from ..views.summary import losses, outcome, rate, seconds
 from ..views.text import cut, table
 from .commands import CommandParser, Terminal
 
-_ABOUT = "List runs, newest first. What stands before each names it: voir show -2."
+_ABOUT = "List runs, newest first. The number before each one names it: voir show -2."
 _HEAD = ("run", "name", "started", "script", "steady", "overall", "loss", "took", "ended")
 _SCRIPT, _LOSS = _HEAD.index("script"), _HEAD.index("loss")
-#: The last column: what of the arguments is not the same in all runs of a script; and its least
-#: width.
+#: The last column: the arguments that differ between runs of a script; and its minimum width.
 _UNLIKE, _LEAST = "arguments", 16
-#: What a command says of its RUN.
+#: Help text for RUN.
 RUN_HELP = (
     "a run directory, -2 for the one before the latest, a --name or --tag (default: the latest)"
 )
-#: What follows a rate over all the time of a run.
+#: Suffix of a rate over the whole run.
 _OVERALL = " overall"
-#: Where ``run.json`` says when the run began; what follows need not be read to sort runs.
+#: ``run.json`` has the start time near its beginning; sorting runs needs no more of it.
 _BEGIN, _STARTED = 4096, re.compile(rb'"started": ?"([^"]+)"')
 
 
 def parser() -> CommandParser:
-    """What ``voir runs`` takes."""
+    """The parser of ``voir runs``."""
     made = CommandParser(prog="voir runs", description=_ABOUT, example="voir runs voir-runs")
     made.add_argument("directory", metavar="DIR", nargs="?",
-        help="what holds them (default: $VOIR_RUN_DIR, or voir-runs)")  # fmt: skip
-    made.add_argument("-n", type=int, default=20, metavar="N", help="how many (default: 20)")
-    made.add_argument("--json", action="store_true", help="for programs")
+        help="the directory of runs (default: $VOIR_RUN_DIR, or voir-runs)")  # fmt: skip
+    made.add_argument("-n", type=int, default=20, metavar="N", help="runs to list (default: 20)")
+    made.add_argument("--json", action="store_true", help="print JSON")
     return made
 
 
 def runs(argv: list[str], terminal: Terminal) -> Iterator[str]:
-    """List the runs that ``argv`` asks for; what to print.
+    """List the runs that ``argv`` names; yield the output.
 
     Raises:
-        VoirError: There are none.
+        VoirError: There are no runs.
     """
     options = parser().parse_args(argv)
     listed = [*enumerate(newest(options.directory)[: max(options.n, 0)], 1)]
@@ -66,14 +65,14 @@ def runs(argv: list[str], terminal: Terminal) -> Iterator[str]:
 
 
 def _table(cells: list[list[str]], facts: list[dict[str, Any]], terminal: Terminal) -> str:
-    """The rows below their head; a column that is empty is left out.
+    """The table of runs, without empty columns.
 
-    On a terminal that is too narrow the script's name is left out if it is always the same, and
-    arguments that have no room at the right stand below their run.
+    On a terminal that is too narrow, the script's name is omitted if all are equal, and arguments
+    that do not fit at the right are shown below their run.
     """
     try:
         unlike = unlike_arguments(facts)
-    except Exception:  # Somebody else's idea of a record.
+    except Exception:  # Another program's record.
         unlike = [""] * len(facts)
     text = _columns([*cells], [])
     room = terminal.width - max(map(len, text.splitlines())) - 2 if terminal.height else 1 << 30
@@ -96,7 +95,7 @@ def _table(cells: list[list[str]], facts: list[dict[str, Any]], terminal: Termin
 
 
 def _columns(cells: list[list[str]], unlike: list[str]) -> str:
-    """A table of those columns that have anything."""
+    """A table of the columns that are not empty."""
     if unlike:
         cells = [[*row, one] for row, one in zip(cells, unlike, strict=True)]
     kept = [at for at, column in enumerate(zip(*cells, strict=True)) if at == 0 or any(column)]
@@ -106,31 +105,30 @@ def _columns(cells: list[list[str]], unlike: list[str]) -> str:
 
 
 def newest(directory: str | Path | None = None) -> list[Path]:
-    """The directories of the runs in a directory, the newest first.
+    """Return the run directories in a directory, newest first.
 
     Raises:
-        VoirError: There are none.
+        VoirError: There are no runs.
     """
     base = Path(directory or os.environ.get("VOIR_RUN_DIR") or "voir-runs")
     if is_run(base):
         return [base]
     found = sorted(((_begun(path), path) for path in base.glob("*")), reverse=True)
     if not any(begun for begun, _ in found):
-        remedy = "Record one: voir SCRIPT. Or name the directory of a run."
-        raise UsageError("usage", f"{base}/ holds no run", remedy)
+        remedy = "Record one: voir SCRIPT. Or name a run's directory."
+        raise UsageError("usage", f"{base}/ contains no run", remedy)
     return [path for begun, path in found if begun]
 
 
 def run_directory(named: str | None) -> Path:
-    """The directory of the run that a command line names: by its path, as -1 or -2, or not at all.
+    """Return the directory of the run that a command line names.
 
     Args:
-        named: A run's directory or one of its files, a directory of runs, of which the newest is
-            meant, -1 for the newest run, -2 for the one before it, or the newest one's --name or
-            --tag; None: the newest.
+        named: A run's directory or one of its files; a directory of runs, for its newest; -1 for
+            the newest run, -2 for the one before it; a run's --name or --tag; None for the newest.
 
     Raises:
-        VoirError: There are not so many runs.
+        VoirError: There is no such run.
     """
     if named is not None and not re.fullmatch(r"-\d+", named):
         path = Path(named)
@@ -139,14 +137,14 @@ def run_directory(named: str | None) -> Path:
         return path
     found, back = newest(), max(int((named or "-1")[1:]), 1)
     if back > len(found):
-        there = "the only run there is" if len(found) == 1 else f"the {len(found)} runs there are"
+        there = "the only run" if len(found) == 1 else f"the {len(found)} existing runs"
         what = f"{named or -1} is further back than {there}"
         raise UsageError("usage", what, "voir runs lists them.")
     return found[back - 1]
 
 
 def finished_run(path: Path, progress: Callable[[float], object] = lambda share: None) -> Run:
-    """The run in a directory; the record of a killed one is finished first, which stderr is told.
+    """Read a run; complete the record of a killed one first, with a note on stderr.
 
     Raises:
         VoirError: As :func:`read_run`.
@@ -163,7 +161,7 @@ def warn(error: VoirError) -> None:
 
 
 def labelled(named: str) -> list[Path]:
-    """The newest run of that name, else all runs with that tag, the newest first.
+    """Return the newest run of that name, or else all runs with that tag, newest first.
 
     Raises:
         VoirError: There is no such run.
@@ -182,7 +180,7 @@ def labelled(named: str) -> list[Path]:
 
 
 def _labelled(path: Path) -> dict[str, Any]:
-    """What says how a run is called: as it is in its file, which is not finished for that."""
+    """Read the name and tags of a run from its file; does not complete the record."""
     for name in ("run.json", "rank0/run.json"):
         with suppress(OSError, ValueError):
             facts = read_json(path / name)
@@ -191,13 +189,13 @@ def _labelled(path: Path) -> dict[str, Any]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a directory is that of a run, or of a job."""
+    """Test whether the directory belongs to a run or a job."""
     names = ("run.json", "metrics.jsonl", "job.json")
     return any(os.path.exists(path / name) for name in names) or any(path.glob("rank*/run.json"))
 
 
 def _begun(directory: Path) -> str:
-    """When the run in a directory began, by its record, else by its files; empty: it is none."""
+    """Start time of a run, from its record or its files; empty if the directory is not a run."""
     for name in ("run.json", "rank0/run.json", "job.json", "metrics.jsonl"):
         with suppress(OSError), reading(directory / name) as file:
             if found := _STARTED.search(file.read(_BEGIN)):
@@ -208,27 +206,27 @@ def _begun(directory: Path) -> str:
 
 
 def facts_of(run: Run) -> dict[str, Any]:
-    """What ``run.json`` says, where it is, and its ``state`` if it has no end."""
+    """The content of ``run.json``, with the directory, and the ``state`` of an unfinished run."""
     facts, doing = {**run.facts, "directory": str(run.path)}, run.facts.get("now")
     if doing:
-        facts["state"] = f"goes on: {doing}"
-    elif facts.get("provenance") and "ended" not in facts:  # Only its own machine knows.
-        facts["state"] = "goes on, or did not finish"
+        facts["state"] = "running" if doing == "running" else f"running: {doing}"
+    elif facts.get("provenance") and "ended" not in facts:  # Only its own machine knows more.
+        facts["state"] = "running, or did not finish"
     return facts
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The facts of a run; of one that cannot be read, why that is."""
+    """The facts of a run; the reason if it cannot be read."""
     try:
         return facts_of(finished_run(path))
     except VoirError as error:
         return {"state": error.what}
-    except Exception as error:  # Somebody else's idea of a record.
+    except Exception as error:  # Another program's record.
         return {"state": f"{path} cannot be read: {said(error)}"}
 
 
 def _for_programs(path: Path) -> dict[str, Any]:
-    """What programs learn of a run."""
+    """The facts of a run for ``--json``."""
     facts = _read(path)
     tasks = {
         name: {key: task[key] for key in ("steps", "units", "rate", "loss") if key in task}
@@ -266,14 +264,14 @@ def _shown(at: int, path: Path, facts: dict[str, Any]) -> list[str]:
 
 
 def _labels(facts: dict[str, Any]) -> str:
-    """The name of a run, and its tags."""
+    """The name of a run and its tags."""
     name, tags = facts.get("name"), facts.get("tags")
     marks = [f"[{tag}]" for tag in tags] if isinstance(tags, list) else []
     return " ".join([str(name), *marks] if name else marks)
 
 
 def _local(started: object) -> str:
-    """A moment in local time; of another year, without the time of day."""
+    """A time in local time; without the time of day if it is in another year."""
     with suppress(ValueError):
         moment = datetime.fromisoformat(str(started)).astimezone()
         this_year = moment.year == datetime.now().astimezone().year

@@ -1,4 +1,4 @@
-"""``voir show RUN``: the summary of a run again; with ``--watch`` whenever its files change."""
+"""``voir show RUN``: shows a run's summary; with ``--watch``, again whenever its files change."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from .notices import screen
 from .runs import RUN_HELP, facts_of, finished_run, is_run, newest, run_directory
 
 _ABOUT = """\
-Show the summary of a run again; of one that goes on, what it comes to so far. Of a job, each rank
-has a summary.
+Show the summary of a run; if it is still running, the figures so far. Each rank of a job has
+its own summary.
 """
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def parser() -> CommandParser:
-    """What ``voir show`` takes."""
+    """The parser of ``voir show``."""
     made = CommandParser(prog="voir show", description=_ABOUT, example="voir show voir-runs/RUN")
     made.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
     made.add_argument("--all", action="store_true",
-        help="all there is, however long: bars, probes, values of your own")  # fmt: skip
-    made.add_argument("--json", action="store_true", help="run.json's facts, for programs")
+        help="show all progress bars, probes and values of your own")  # fmt: skip
+    made.add_argument("--json", action="store_true", help="print the content of run.json")
     made.add_argument("--watch", action="store_true",
-        help="the latest that goes on, or the next: again whenever its files change")  # fmt: skip
+        help="follow the latest running run, or the next one to start")  # fmt: skip
     seconds = within(0.1, 3600, "number of seconds from 0.1 to 3600")
     made.add_argument("--every", type=seconds, default=2.0, metavar="S",
-        help="with --watch: seconds between two looks (default: 2)")  # fmt: skip
+        help="with --watch: seconds between updates (default: 2)")  # fmt: skip
     return made
 
 
 def show(
     argv: list[str], terminal: Terminal, wait: Callable[[float], object] = time.sleep
 ) -> Iterator[str]:
-    """Show the run that ``argv`` names; what to print.
+    """Show the run that ``argv`` names; yield the output.
 
     Args:
-        argv: What follows ``voir show``.
-        terminal: One that shows colours is cleared before each summary, too.
-        wait: Lets so many seconds pass.
+        argv: The arguments of ``voir show``.
+        terminal: Cleared before each summary if it supports colours.
+        wait: Sleeps for a number of seconds.
 
     Raises:
         VoirError: There is no such run, or it cannot be read.
@@ -62,7 +62,7 @@ def show(
         while True:
             try:
                 text, ended = _shown(finished_run(watched.path()), terminal, options.all)
-            except VoirError as error:  # It has not begun, or somebody else's hand is in it.
+            except VoirError as error:  # It has not started, or its files are being changed.
                 text, ended = f"voir: {error.what}; waiting\n", False
             if text != shown:
                 yield f"{_CLEAR}{text}" if terminal.colour else text
@@ -74,13 +74,13 @@ def show(
 
 
 class WatchedRun:
-    """The run that is watched: the one that is named, else the latest that goes on or begins.
+    """The run to watch: the named one, or else the latest that is running or starts.
 
     Args:
-        named: As the command line has it.
+        named: The run or directory on the command line.
 
     Raises:
-        VoirError: It is further back than there are runs.
+        VoirError: There is no such run.
     """
 
     def __init__(self, named: str | None) -> None:
@@ -96,28 +96,28 @@ class WatchedRun:
         return []
 
     def path(self) -> Path:
-        """Where the run is.
+        """The run's directory.
 
         Raises:
-            VoirError: None has begun, and none goes on.
+            VoirError: No run is running.
         """
         if self._named is not None and (not self._many or is_run(Path(self._named))):
             return run_directory(self._named)
         began = [path for path in self._listed() if path not in self._before]
         for path in (*began[:1], *self._before[:1]):
-            if path in began or _goes_on(read_run(path)):
+            if path in began or _is_running(read_run(path)):
                 self._before = [each for each in self._before if each != path]
                 return path
         where = self._named or os.environ.get("VOIR_RUN_DIR") or "voir-runs"
-        raise VoirError("run-missing", f"no run goes on in {where}", "Start one.")
+        raise VoirError("run-missing", f"no run is running in {where}", "Start one.")
 
 
-def _goes_on(run: Run) -> bool:
+def _is_running(run: Run) -> bool:
     return any("state" in facts_of(one) for one in run.ranks or (run,))
 
 
 def _aged(run: Run) -> dict[str, Any]:
-    """The facts of a run; of one that goes on, with how old its figures are."""
+    """The facts of a run; with the age of the figures if it is running."""
     facts = facts_of(run)
     if "now" in facts:
         with suppress(OSError):
@@ -127,20 +127,20 @@ def _aged(run: Run) -> dict[str, Any]:
 
 
 def _for_programs(run: Run) -> str:
-    """The facts of a run; of a job, a list of its ranks'."""
+    """The facts of a run; for a job, a list with those of each rank."""
     every = [facts_of(one) for one in run.ranks or (run,)]
     return json.dumps(every if run.ranks else every[0], indent=2) + "\n"
 
 
 def _shown(run: Run, terminal: Terminal, whole: bool) -> tuple[str, bool]:
-    """The summary of each process, what is missing, and whether none of them goes on."""
+    """Return the summary of each process, with what is missing; and whether none is running."""
     width, colour, height = terminal
     runs = run.ranks or (run,)
     height = 0 if len(runs) > 1 else height
     each = [_aged(one) for one in runs]
     cut = [one.path.name for one in runs if one.metrics.cut_off]
     where = f" of {', '.join(cut)}" if run.ranks else ""
-    partial = Piece(f"metrics.jsonl{where} ends within a line" if cut else "", "warn")
+    partial = Piece(f"metrics.jsonl{where} ends in the middle of a line" if cut else "", "warn")
     why = Piece("it is being written, or was cut off" if cut else "")
     missing = [f"rank {rank}" for rank in run.missing_ranks]
     have = "has" if len(missing) == 1 else "have"

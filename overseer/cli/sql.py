@@ -1,4 +1,4 @@
-"""``voir sql RUN "select ..."``: a run as a read-only database."""
+"""``voir sql RUN "select ..."``: queries a run as a read-only database."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from .commands import CommandParser, Terminal
 from .runs import RUN_HELP, finished_run, run_directory, warn
 
 _ABOUT = """\
-Ask a run: its run.json, its events, its trace are tables. Without a query it says which, and what
-they hold. Times are seconds since the start of the run.
+Query a run with SQL: its run.json, its events and its trace are tables. Without a query, list the
+tables and their columns. Times are seconds since the start of the run.
 """
 
 
 def parser() -> CommandParser:
-    """What ``voir sql`` takes."""
+    """The parser of ``voir sql``."""
     example = 'voir sql voir-runs/RUN "select * from tasks"'
     made = CommandParser(prog="voir sql", description=_ABOUT, example=example)
     made.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
     made.add_argument("query", metavar="QUERY", nargs="?", help="one select statement")
     made.add_argument("--to", metavar="FILE", help="write the whole database to a new file")
-    made.add_argument("--json", action="store_true", help="the rows as JSON, for programs")
+    made.add_argument("--json", action="store_true", help="print the rows as JSON")
     return made
 
 
 def sql(argv: list[str], terminal: Terminal) -> Iterator[str]:
-    """Answer the query in ``argv``; what to print.
+    """Answer the query in ``argv``; yield the output.
 
     Args:
-        argv: What follows ``voir sql``.
-        terminal: For its width.
+        argv: The arguments of ``voir sql``.
+        terminal: The output's terminal.
 
     Raises:
         VoirError: There is no run, or the query cannot be answered.
@@ -72,7 +72,7 @@ def _answer(names: list[str], rows: list[tuple[Any, ...]], as_json: bool) -> str
 
 def _written(directory: Path, to: Path) -> str:
     if to.exists():
-        raise VoirError("sql-unwritable", f"{to} exists, and is left alone", "Name another file.")
+        raise VoirError("sql-unwritable", f"{to} exists already", "Name another file.")
     run = finished_run(directory)
     try:
         with whole(to) as file:
@@ -84,7 +84,7 @@ def _written(directory: Path, to: Path) -> str:
 
 
 def _overview(run: Run, width: int) -> str:
-    """Each table: how many rows, and its columns."""
+    """List each table with its number of rows and its columns."""
     rows = []
     with closing(open_database(run, report=warn)) as database:
         for (name,) in database.execute("select name from sqlite_master").fetchall():
@@ -95,10 +95,10 @@ def _overview(run: Run, width: int) -> str:
 
 
 def _answered(run: Run, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The columns and the rows of the answer."""
+    """Return the columns and the rows of the answer."""
     with closing(open_database(run, query=query, report=warn)) as database:
         database.execute("pragma query_only = 1")
-        database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # Nor is a file made.
+        database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # Do not create files either.
         try:
             cursor = database.execute(query)
             return [column[0] for column in cursor.description or ()], cursor.fetchall()
@@ -111,7 +111,7 @@ def _refused(run: Run, why: str) -> VoirError:
         return VoirError(
             "no-trace", f"{run.path} has no trace: {why}", "Record one: voir --trace SCRIPT"
         )
-    remedy = f"What there is to ask: voir sql {run.path}"
+    remedy = f"List the tables: voir sql {run.path}"
     return VoirError("sql", f"the query cannot be answered: {why}", remedy)
 
 

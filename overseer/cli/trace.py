@@ -1,4 +1,4 @@
-"""``voir trace summary|view|export RUN``: a trace as figures, as a timeline, in other formats."""
+"""``voir trace summary|view|export RUN``: shows and exports a run's trace."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..trace.viewer import Viewer
 
-#: What the traces of a job are called together.
+#: File name of a job's merged traces.
 MERGED = "ranks.pftrace"
-#: Labels, and lines of call trees, that are shown unless told.
+#: Default number of labels, and of lines in each call tree.
 TOP = 30
-#: How many spans within each other call trees show.
+#: Nesting levels shown in call trees.
 MAX_TREE_DEPTH = 18
 #: Units of bytes.
 BYTE_UNITS = ("B", "B/s")
@@ -47,11 +47,11 @@ _HEAD = ("label", "channel", "count", "total", "min", "mean", "p95", "max")
 
 
 def trace(argv: list[str], terminal: Terminal) -> Iterator[str]:
-    """Do what ``voir trace`` asks for; what to print.
+    """Run a command of ``voir trace``; yield the output.
 
     Args:
-        argv: What follows ``voir trace``.
-        terminal: Tables are as wide as they are.
+        argv: The arguments of ``voir trace``.
+        terminal: The output's terminal; tables ignore its width.
 
     Raises:
         VoirError: There is no trace, or it cannot be shown or written.
@@ -63,25 +63,25 @@ def trace(argv: list[str], terminal: Terminal) -> Iterator[str]:
 
 
 def _finish(run: Path) -> None:
-    """Make the trace of which there is only the log: of a killed run, or of one that goes on."""
+    """Write the trace of a run that has only the log, because it was killed or is running."""
     if not run.is_dir() and not (run.suffix == ".log" and run.exists()):
         return
     shown = Progress(sys.stderr)
     try:
-        with suppress(VoirError):  # A trace can be looked at without a run.
+        with suppress(VoirError):  # A trace can be shown without its run.
             finished_run(run, shown)
         finish(run, shown)
     except OSError as error:
-        what = f"the trace of {run} cannot be made: {error.strerror or error}"
-        raise VoirError("trace-unwritable", what, "Copy the run to where you can write.") from None
+        what = f"the trace of {run} cannot be written: {error.strerror or error}"
+        raise VoirError("trace-unwritable", what, "Copy the run to a writable directory.") from None
     finally:
         shown.close()
 
 
 def parser() -> CommandParser:
-    """What ``voir trace`` takes."""
+    """The parser of ``voir trace``."""
     example = "voir trace summary voir-runs/RUN"
-    about = "Look at the trace that voir --trace wrote."
+    about = "Show or export the trace that voir --trace wrote."
     made = CommandParser(prog="voir trace", description=about, example=example)
     commands = made.add_subparsers(dest="what", required=True, metavar="summary|view|export")
 
@@ -90,20 +90,20 @@ def parser() -> CommandParser:
         one.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
         return one.add_argument
 
-    add = part("summary", "what the labels come to, and which spans lie within which")
+    add = part("summary", "show times by label, and the call tree of each thread")
     whole = within(1, 1 << 31, "whole number from 1", int)
     add("--top", type=whole, default=TOP, metavar="N", help="lines to show")
-    add = part("view", "open it in Perfetto's viewer, on this machine")
-    add("--port", type=int, default=0, help="where to listen (any)")
-    add("--no-browser", action="store_true", help="only say the address")
-    add = part("export", "write it as JSON, for TensorBoard, or the ranks of a job as one file")
+    add = part("view", "open it in Perfetto's viewer, served from this machine")
+    add("--port", type=int, default=0, help="port to listen on (default: any free port)")
+    add("--no-browser", action="store_true", help="only print the address")
+    add = part("export", "convert it to JSON or for TensorBoard, or merge the ranks of a job")
     add("--to", choices=(*_EXPORTS,),
-        help="its format; without it, that of PATH, or trace.pftrace is made")  # fmt: skip
-    add("--output", "-o", metavar="PATH", help="the file, or directory")
+        help="output format (default: by PATH, else trace.pftrace is written)")  # fmt: skip
+    add("--output", "-o", metavar="PATH", help="output file or directory")
     return made
 
 
-# The summary
+# Summary
 
 
 def _summary(options: Namespace) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _summary(options: Namespace) -> Iterator[str]:
 
 
 def summary(trace: Trace, top: int) -> str:
-    """The trace in figures."""
+    """The summary of a trace."""
     parts = [_first_lines(trace), _labels(by_label(trace), top), _trees(trace, top)]
     return "\n".join(part for part in [*parts, _counters(trace)] if part)
 
@@ -122,12 +122,12 @@ def _first_lines(trace: Trace) -> str:
     size = f"{count(trace.events, 'event')} · {elapsed(end - start)} · {processes}"
     lines = [f"{clean(trace.path.name)} · {size} · {count(len(trace.threads), 'row')}"]
     if trace.dropped:
-        lines.append(f"{trace.dropped:,} events were dropped when it was written")
+        lines.append(f"{trace.dropped:,} events were dropped while recording")
     if trace.torn_bytes or trace.broken_packets:
         unread = f"{trace.torn_bytes:,} bytes and {trace.broken_packets:,} packets"
         lines.append(f"damaged: {unread} could not be read")
     if trace.hosts > 1:
-        lines.append(f"of {trace.hosts} machines, whose clocks may differ")
+        lines.append(f"from {trace.hosts} machines, whose clocks may differ")
     if trace.unfinished:
         lines.append(f"{count(trace.unfinished, 'span')} without an end")
     return "\n".join(lines) + "\n"
@@ -138,7 +138,7 @@ def _labels(figures: list[LabelFigures], top: int) -> str:
         return ""
     shown = table([_HEAD, *map(_row, figures[:top])], [False, False, *[True] * 6])
     left = len(figures) - top
-    return shown + (f"and {left:,} labels more: --top {len(figures)}\n" if left > 0 else "")
+    return shown + (f"and {left:,} more labels: --top {len(figures)}\n" if left > 0 else "")
 
 
 def _row(one: LabelFigures) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _row(one: LabelFigures) -> tuple[str, ...]:
 
 
 def _number(one: LabelFigures | Node) -> str:
-    """How many spans there are: those that have ended, and those that have not."""
+    """Number of finished spans, and of unfinished ones."""
     return f"{one.count:,}" + (f"+{one.unfinished:,}" if one.unfinished else "")
 
 
@@ -160,7 +160,7 @@ def _trees(trace: Trace, top: int) -> str:
     rows = [thread for thread in trace.threads if thread.slices]
     parts = ["\n".join(_tree(thread, top)) for thread in rows[:top]]
     if len(rows) > top:
-        parts.append(f"and {len(rows) - top:,} rows more: --top {len(rows)}")
+        parts.append(f"and {len(rows) - top:,} more rows: --top {len(rows)}")
     return "\n".join(parts) + "\n" if parts else ""
 
 
@@ -197,7 +197,7 @@ def _counters(trace: Trace) -> str:
 
 
 def elapsed(nanoseconds: float) -> str:
-    """``820 ns``, ``3.10 us``, ``42.3 ms``, ``12.8 s``: three digits."""
+    """Format a duration with three digits: ``820 ns``, ``3.10 us``, ``42.3 ms``, ``12.8 s``."""
     for many, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
         if nanoseconds >= many * 0.9995:
             value = nanoseconds / many
@@ -206,14 +206,14 @@ def elapsed(nanoseconds: float) -> str:
     return f"{nanoseconds:.0f} ns"
 
 
-# The others
+# Export and view
 
 
 def _export(options: Namespace) -> Iterator[str]:
     written = found = trace_files(options.run)
     place = found[0].parent if len(found) == 1 else Path(options.run)
     if options.output is None and not is_own(place):
-        what = f"{place} belongs to another user, and nothing is written there"
+        what = f"{place} belongs to another user; nothing is written there"
         raise VoirError("export-unwritable", what, "Name another place: -o PATH.")
     try:
         to = options.to
@@ -256,7 +256,7 @@ def _perfetto(found: list[Path], place: Path, output: str | None) -> list[Path]:
     return [to]
 
 
-#: How each kind of file is written: of which traces, where, or where instead.
+#: Export functions by format; each takes the traces, the run's directory and the output path.
 _EXPORTS = {"json": _json, "tensorboard": _tensorboard, "perfetto": _perfetto}
 
 
@@ -272,8 +272,9 @@ def _view(options: Namespace) -> Iterator[str]:
             viewer = Viewer(file, options.port)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or error
-            what, remedy = f"port {options.port} cannot be used: {why}", "any free one is taken."
-            raise VoirError("port-taken", what, f"Leave --port out: {remedy}") from None
+            what = f"port {options.port} cannot be used: {why}"
+            remedy = "Leave --port out; then any free port is used."
+            raise VoirError("port-taken", what, remedy) from None
         yield from _served(viewer, options)
 
 

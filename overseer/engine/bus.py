@@ -1,9 +1,9 @@
-"""The synchronous bus: delivers events to subscribers and overrides in the script's thread.
+"""The synchronous bus: delivers events to subscribers in the thread that gives them.
 
-An event is delivered to its subscribers before the script goes on, one event at a time over all
-threads. Its stock numbers, such as a loss, are also recorded, through a site of the recorder for
-each combination of keys and task; so everything that only reads needs no subscriber. ``ov.log`` is
-another bus: of what leaves the process.
+The bus delivers one event at a time across all threads, and the script waits until its subscribers
+have returned. Stock numbers, such as a loss, are also recorded, through one recorder site for each
+combination of keys and task: code that only reads figures needs no subscriber. ``ov.log`` is a
+second bus, for events that leave the process.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     Keys = tuple[str, ...]
     Listener = Callable[[Event], object]
 
-#: How many combinations of keys are remembered; further ones are looked up each time.
+#: Cached combinations of keys; further ones are looked up each time.
 MAX_KEY_SETS = 1000
-#: The numbers of pairs that are given; those of probes are lower.
+#: First number of pairs that are given; pairs of probes have lower numbers.
 FIRST_GIVEN = 1 << 20
-#: What one end of a pair looks like.
+#: An example of one end of a pair.
 WRAP_EXAMPLE = '{"$wrap": {"name": "step", "step": "end", "id": 1}}'
-#: What pairs are recorded as, by their names; others are spans.
+#: Kinds of event that pairs are recorded as, by name; other pairs are spans.
 PAIRS = {"loading": sites.LOADING, "pause": sites.PAUSE}
 PAIRS |= dict.fromkeys(("step", "batch", "compute", "compute_start"), sites.PAIR)
-#: Plain events that are the ends of a pair ``compute``.
+#: Plain events that are ends of the pair ``compute``: True for the beginning.
 COMPUTE_ENDS = {"compute_start": True, "compute_end": False}
-#: The keys of how many items a step has, and how that is read of their values.
+#: Keys that give a step's item count, and how to read it from their values.
 SIZES = {"batch_size": sites.NUMBER, "batch": sites.LENGTH}
 
-#: The keys that events inherit in a context, and the numbers of blocks; giving, once a script
-#: imports it, goes on with these. Contexts outlive runs, so there is one for the process.
-keys_in_force: ContextVar[dict[str, Any]] = ContextVar("inherited", default={})  # noqa: B039
+#: The keys that events inherit in a context, and the counter for block numbers. giving uses the
+#: same objects once a script imports it. Contexts outlive runs, so the process has one of each.
+inherited_keys: ContextVar[dict[str, Any]] = ContextVar("inherited", default={})  # noqa: B039
 numbers = count()
 
 
 class Subscription:
-    """A subscriber in its place; ``dispose`` takes it out.
+    """One subscriber of a bus; ``dispose`` removes it.
 
     Attributes:
-        call: The subscriber, guarded.
-        keys: Keys that its events have.
+        call: The guarded subscriber.
+        keys: Keys that its events must have.
         completed: Called when the stream ends.
     """
 
@@ -67,43 +67,43 @@ class Subscription:
         self.call = Guarded(fn, who, bus.report)
 
     def dispose(self) -> None:
-        """Hear no more; harmless when done twice."""
+        """Unsubscribe; may be called twice."""
         self.call.alive = False
         self.bus.remove(self)
 
 
 class Bus:
-    """Delivers each event once to every subscriber whose keys it has, in the order they came.
+    """Delivers each event once to every subscriber whose keys it has, in order of subscription.
 
-    A subscriber may give an event in its turn: that is delivered within. The child of a fork has
-    no subscribers: the run is its parent's.
+    A subscriber may give events itself; they are delivered at once. A forked child has no
+    subscribers, because the run belongs to its parent.
 
     Args:
-        report: Told once of each subscriber that fails; it is then switched off.
-        records: Whether stock numbers of its events are recorded.
+        report: Called once for each subscriber that fails and is disabled.
+        records: Record the stock numbers of events.
 
     Attributes:
-        lock: Held while subscribers run; one for all buses, so that a subscriber of one may push
-            into another without two threads waiting for each other.
-        samplers: Called with each event, and how many of its keys there have been.
-        inherits: Whether events may have inherited keys by now.
-        closed: Whether it has been completed.
-        subscriptions: All of them, in order.
-        on_steps: Called when a site has been made whose events tell of steps.
-        sampled: Probes whose events are handed over now and then; :meth:`sample` asks for the next.
+        lock: Held while subscribers run. All buses share it, so that a subscriber of one may push
+            into another without a deadlock.
+        samplers: Called with each event and the number of events with its keys so far.
+        inherits: True once events may inherit keys.
+        closed: True once the stream has been completed.
+        subscriptions: All subscriptions, in order.
+        on_steps: Called when a site has been created whose events mark steps.
+        sampled: Probes whose events are only sampled; :meth:`sample` asks each for its next event.
     """
 
     lock: ClassVar[Any] = threading.RLock()
 
     def __init__(self, report: Report, records: bool = False) -> None:
         self.report = report
-        self.inherits = self.closed = self._told = False
+        self.inherits = self.closed = self._reported = False
         self.samplers: list[Callable[[Event, int], object]] = []
         self.subscriptions: tuple[Subscription, ...] = ()
         self.on_steps: list[Callable[[], object]] = []
         self.sampled: list[Any] = []
         self._records = records
-        self._heard: dict[Keys, tuple[Subscription, ...]] = {}
+        self._by_keys: dict[Keys, tuple[Subscription, ...]] = {}
         self._sites: dict[tuple[object, object, object], Any] = {}
         self._pairs: dict[tuple[object, object], int] = {}
         self._counted: dict[Keys, list[Any]] = {}
@@ -121,9 +121,9 @@ class Bus:
         """Call ``fn(event)`` for every event that has all of ``keys``.
 
         Args:
-            fn: A plain callable; what it returns is ignored.
-            keys: Keys that the event must have; none: every event.
-            who: Whose it is; the instrument that is running, when not given.
+            fn: A plain callable; its return value is ignored.
+            keys: Keys that the event must have; without any, every event matches.
+            who: Name of the owner; default: the running instrument.
             completed: Called when the stream ends, unless the subscriber has failed.
         """
         who = who or current() or name_of(fn)
@@ -132,42 +132,42 @@ class Bus:
         return subscription
 
     def remove(self, subscription: Subscription) -> None:
-        """Take a subscription out."""
+        """Remove a subscription."""
         self._change(lambda: tuple(s for s in self.subscriptions if s is not subscription))
 
     def on_change(self, fn: Callable[[], object]) -> None:
-        """Call ``fn`` whenever subscribers have come or gone."""
+        """Call ``fn`` whenever subscribers are added or removed."""
         self._changed.append(fn)
 
     def _change(self, subscriptions: Callable[[], tuple[Subscription, ...]]) -> None:
         with self.lock:
             self.subscriptions = subscriptions()
-            self._heard.clear()
+            self._by_keys.clear()
         for changed in tuple(self._changed):
             changed()
 
     def wants(self, keys: Keys) -> bool:
-        """Whether anybody may subscribe to events of these keys, and of keys that they inherit."""
-        return bool(self.subscriptions if self.inherits else self._hearers(keys))
+        """Test whether events with these keys, or with inherited ones too, may have subscribers."""
+        return bool(self.subscriptions if self.inherits else self._subscribers(keys))
 
-    def may_inherit(self) -> None:
-        """Events inherit keys from here on."""
+    def enable_inheritance(self) -> None:
+        """Let events inherit keys from now on."""
         if not self.inherits:
             self.inherits = True
-            recorder.inherit(keys_in_force)
+            recorder.inherit(inherited_keys)
             self._change(lambda: self.subscriptions)
 
-    def _hearers(self, keys: Keys) -> tuple[Subscription, ...]:
-        found = self._heard.get(keys)
+    def _subscribers(self, keys: Keys) -> tuple[Subscription, ...]:
+        found = self._by_keys.get(keys)
         if found is None:
             have = set(keys)
             found = tuple(s for s in self.subscriptions if have.issuperset(s.keys))
-            if len(self._heard) < MAX_KEY_SETS:
-                self._heard[keys] = found
+            if len(self._by_keys) < MAX_KEY_SETS:
+                self._by_keys[keys] = found
         return found
 
     def give(self, event: Event) -> None:
-        """Record an event's stock numbers, and deliver it now, on this thread.
+        """Record an event's stock numbers and deliver it on this thread.
 
         Raises:
             BaseException: As :meth:`push`.
@@ -199,21 +199,21 @@ class Bus:
             more = {"role": sites.BEGINS if end[1] else sites.ENDS, "pair": pair, "name": name}
         site = recorder.Site(0, sites.VALUE, ring=sites.VALUES, keys=keys, **more)
         if record_stock(site, keys, name, task=task):
-            self.tells_steps()
+            self.step_site_added()
         site.bus, site.hand = self.push, -1
         if len(self._sites) < MAX_KEY_SETS:
             self._sites[keys, task, end] = site
         return site
 
     def push(self, event: Event) -> None:
-        """Deliver ``event`` now, on this thread.
+        """Deliver ``event`` on this thread.
 
         Args:
-            event: The event, with all keys that it has.
+            event: The event, inherited keys included.
 
         Raises:
-            BaseException: What a subscriber asked for (stop, abort, ``.fail()``), once those after
-                it have had the event too.
+            BaseException: A stop that a subscriber requested (stop, abort, ``.fail()``), once the
+                subscribers after it have received the event.
         """
         if "$wrap" in event and self._malformed(event["$wrap"]):
             return
@@ -221,20 +221,20 @@ class Bus:
             keys = tuple(event)
             seen = self._seen(keys)
             self.keep(event, seen)
-            deliver(event, iter(self._hearers(keys)))
+            deliver(event, iter(self._subscribers(keys)))
 
     def keep(self, event: Event, seen: int) -> None:
-        """Hand an event, the ``seen``-th of its keys, to what keeps some of them."""
+        """Pass an event, the ``seen``-th with its keys, to the samplers."""
         for sampler in self.samplers:
             sampler(event, seen)
 
     def sample(self) -> None:
-        """Have the next event of each probe handed over, for the record."""
+        """Ask each sampled probe for its next event."""
         for placed in self.sampled:
             placed.arm(1)
 
     def loading_site(self, task: str) -> Any:
-        """A context in which the script waits for a batch of this task."""
+        """A context that records the script's wait for a batch of this task."""
         place = sites.LOADING, task, None
         if place not in self._sites:
             number = table.add(sites.LOADING, "loading", task=task)
@@ -242,21 +242,21 @@ class Bus:
             begins = table.add(sites.LOADING_BEGINS, "loading", task=task)
             site.record(begins, sites.LOADING_BEGINS, sites.STRUCTURE, -1, sites.NOTHING)
             self._sites[place] = site
-            self.tells_steps()
+            self.step_site_added()
         return self._sites[place]
 
-    def tells_steps(self) -> None:
-        """A site has been made whose events tell of steps."""
+    def step_site_added(self) -> None:
+        """Call the ``on_steps`` callbacks: a site has been created whose events mark steps."""
         for call in self.on_steps:
             call()
 
     def counted_by(self, site: Any, keys: Keys) -> None:
-        """Count events of these keys by a site: not all of them are pushed."""
+        """Count events with these keys at a site, because not all of them are pushed."""
         with self.lock:
             self._counted.setdefault(keys, []).append(site)
 
     def _seen(self, keys: Keys) -> int:
-        """How many events of these keys there have been."""
+        """Count one more event with these keys; return their number."""
         pushed = self._pushed.get(keys, 0) + 1
         if pushed > 1 or len(self._pushed) < MAX_KEY_SETS:
             self._pushed[keys] = pushed
@@ -265,11 +265,11 @@ class Bus:
 
     @property
     def events(self) -> int:
-        """How many events have been pushed."""
+        """Number of events pushed."""
         return sum(self._pushed.values())
 
     def _malformed(self, wrap: Any) -> bool:
-        """Whether what stands under ``$wrap`` is no end of a pair; that is told once."""
+        """Test whether ``wrap`` is not a valid end of a pair; reported once."""
         try:
             hash((wrap["name"], wrap["step"], wrap.get("id")))
             return False
@@ -277,17 +277,17 @@ class Bus:
             wrong = f"it has no {error}"
         except Exception as error:
             wrong = f"it cannot be read: {said(error)}"
-        if not self._told:
-            self._told = True
-            remedy = f"It is left out; the script goes on. One end of a pair is {WRAP_EXAMPLE}."
+        if not self._reported:
+            self._reported = True
+            remedy = f"It is ignored; the script continues. One end of a pair is {WRAP_EXAMPLE}."
             self.report(Problem("bad-wrap", "$wrap", wrong, here(), remedy))
         return True
 
     def complete(self) -> None:
-        """End the stream: reductions emit now, and what they give is still delivered.
+        """End the stream: reductions emit their results, which are still delivered.
 
         Raises:
-            BaseException: What one of them asked for, once all have ended.
+            BaseException: A stop that one of them requested, once all have ended.
         """
         if self.closed:
             return
@@ -308,48 +308,48 @@ class Bus:
             raise requested[0]
 
     def clear(self) -> None:
-        """Forget every subscriber."""
+        """Remove all subscribers."""
         self._change(lambda: ())
 
     def silence(self) -> None:
-        """Be the bus of a forked child, without subscribers."""
+        """Remove all subscribers in a forked child."""
         self.closed, self.samplers = True, []
         for subscription in self.subscriptions:  # A subscriber may be the one that forks.
             subscription.call.alive = False
-        self.subscriptions, self._heard = (), {}
+        self.subscriptions, self._by_keys = (), {}
 
 
 def deliver(
-    event: Event, hearers: Iterator[Subscription], requested: BaseException | None = None
+    event: Event, subscribers: Iterator[Subscription], requested: BaseException | None = None
 ) -> None:
-    """Call each subscriber; what one of them asked for is raised when all have had the event."""
-    for subscription in hearers:
+    """Call each subscriber; raise a stop that one requests once all have received the event."""
+    for subscription in subscribers:
         try:
             subscription.call(event)
         except BaseException as error:
-            # Within the handler: a stop is raised again wherever it is not being handled.
-            deliver(event, hearers, requested or error)
+            # Stay in the handler: outside of one, the alarm would raise the stop again.
+            deliver(event, subscribers, requested or error)
     if requested is not None:
         raise requested
 
 
 def inheriting(event: Event) -> Event:
-    """The event with the keys that it inherits where it is given."""
-    extra = keys_in_force.get()
+    """The event with the keys that it inherits in this context."""
+    extra = inherited_keys.get()
     return type(event)({**extra, **event}) if extra else event
 
 
 def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) -> bool:
-    """Have a site record the numbers under keys that stock instruments understand.
-
-    Returns:
-        Whether any of them tells of steps.
+    """Make a site record the numbers under the keys that stock instruments understand.
 
     Args:
         site: A site with these keys.
         keys: The keys of its events.
-        pair: The name of the pair, for the site of one end.
-        more: What else the table of sites is to say: ``selector``, ``task``.
+        pair: The name of the pair, if the site is one end of it.
+        more: Further entries in the table of sites: ``selector``, ``task``.
+
+    Returns:
+        True if its events mark steps.
     """
     key = next((key for key in SIZES if key in keys), "")
     sized, read = (keys.index(key), SIZES[key]) if key else (-1, sites.NOTHING)
@@ -361,7 +361,7 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
         site.record(table.add(kind, label, keys=keys, **more), kind, ring, at, how)
 
     def tasked(task: str) -> tuple[int, ...]:
-        """The sites of the same records for a task that only an event tells."""
+        """Return sites of the same records for a task that is only in the event."""
         also = {**more, "task": task}
         return tuple(table.add(kind, label, keys=keys, **also) for kind, label in made)
 
@@ -375,7 +375,7 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
         if kind == sites.PAIR_BEGINS:
             record(sites.WAITS, -1, sites.NOTHING, pair)
         return kind != sites.SPAN
-    if "loss" in keys:  # First: it is of the step that ends with this event.
+    if "loss" in keys:  # First: it belongs to the step that ends with this event.
         record(sites.LOSS, keys.index("loss"), sites.NUMBER)
     if "step" in keys:
         record(sites.STEP, sized, read)

@@ -1,4 +1,4 @@
-"""How a run ends: a stop that the script swallows is raised again; the end is announced once."""
+"""The end of a run: re-raises stops that the script swallows, and announces the end once."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..measure.alarm import Alarm
 
-#: How many characters of what a script's exception says are kept.
+#: Characters kept of the message of a script's exception.
 MAX_ERROR_CHARS = 500
-#: How often a stop that is swallowed is raised again; then the script is let go.
+#: A swallowed stop is raised again this many times; then the script may continue.
 MAX_RERAISES = 100
-#: How long a thread of voir's waits for the next step, in seconds, before it interrupts the script.
+#: Seconds to wait for the next step before the main thread is interrupted.
 INTERRUPT_AFTER = 1.0
 
 
 class Stopping:
-    """What a run was asked to end by.
+    """The stop or abort that a run was requested to end with.
 
     Args:
-        alarm: Returns what calls at the next step.
+        alarm: Returns the alarm, which calls back at the next step.
 
     Attributes:
         requested: The stop or abort that was requested, if any.
-        raised: Whether it was raised in the main thread.
-        leaving: The main thread has left the script, and waits for others.
-        over: The script has been left: nothing is raised any more.
-        left: How often it may be raised again.
+        raised: True once it has been raised in the main thread.
+        leaving: The main thread has left the script and waits for others.
+        over: The script has been left; nothing is raised any more.
+        retries: Number of times that it may still be raised again.
     """
 
     def __init__(self, alarm: Callable[[], Alarm]) -> None:
@@ -51,11 +51,11 @@ class Stopping:
         self.retries = MAX_RERAISES
         self.raised = False
         self._caught = ""
-        # Before the script: gevent gives the main thread another ident.
+        # Before the script starts: gevent gives the main thread another ident.
         self._main = threading.main_thread().ident or 0
 
     def raising(self, stop: ControlFlow) -> None:
-        """``stop`` is about to be raised on this thread, in code that the script called."""
+        """Note that ``stop`` is about to be raised on this thread, in code called by the script."""
         if self.over:
             return
         if get_ident() in hidden:
@@ -67,12 +67,12 @@ class Stopping:
         if get_ident() == self._main:
             self.raised = True
         else:
-            _quieten()
+            _silence_stops()
             if not self.leaving:
                 interrupt(self._main)
 
     def request(self, error: BaseException) -> None:
-        """Have the script end by what a thread of voir's raised: at its next step, if one comes."""
+        """End the script with an error of voir's thread: at its next step, or after a second."""
         if self.requested is None and not self.over:
             self.requested = error
             self._arm()
@@ -85,30 +85,30 @@ class Stopping:
 
     def _arm(self) -> None:
         if self.retries > 0:
-            self._alarm().set("stop", 1, self._again)
+            self._alarm().set("stop", 1, self._reraise)
 
-    def _again(self) -> None:
-        """At a recorded step, on the thread that made it."""
+    def _reraise(self) -> None:
+        """Raise the stop again, on the thread that recorded a step."""
         stop = self.requested
         if self.over or stop is None:
             return
         self.retries -= 1
-        self._see(stop)
+        self._note_catcher(stop)
         self._arm()
         self.raised |= get_ident() == self._main
         raise stop.with_traceback(None)
 
-    def _see(self, stop: BaseException) -> None:
-        """Note where it was swallowed: its traceback ends, above, with the frame that caught it."""
+    def _note_catcher(self, stop: BaseException) -> None:
+        """Note where the stop was caught: its traceback begins with the frame that caught it."""
         traceback: TracebackType | None = stop.__traceback__
         if traceback is not None:
             code = traceback.tb_frame.f_code
             self._caught = f"{code.co_filename}:{traceback.tb_lineno}"
 
     def cause_of(self, error: BaseException | None) -> BaseException | None:
-        """What the script has ended by: the stop, if ``error`` is what that came as.
+        """The exception that ended the script: the requested stop, if ``error`` delivered it.
 
-        Of an abort that is the error that it carries.
+        For an abort it is the exception that the abort carries.
         """
         if isinstance(error, KeyboardInterrupt) and self.requested is not None and not self.raised:
             error = self.requested
@@ -116,25 +116,25 @@ class Stopping:
 
     @property
     def caught_at(self) -> str:
-        """``file:line`` where the script has caught the stop the last time; empty: unknown."""
+        """``file:line`` where the script last caught the stop; empty if unknown."""
         if self.requested is not None and self.raised:
-            self._see(self.requested)
+            self._note_catcher(self.requested)
         return self._caught
 
 
 def interrupt(ident: int) -> None:
-    """Interrupt the main thread as Ctrl-C does, also while it waits for a lock or for events."""
+    """Interrupt the main thread as Ctrl-C does, even while it waits for a lock or for events."""
     if callable(signal.getsignal(signal.SIGINT)) and hasattr(signal, "pthread_kill"):
         signal.pthread_kill(ident, signal.SIGINT)
         return
-    import ctypes  # Where SIGINT is ignored, as behind an `&`.
+    import ctypes  # SIGINT is ignored, for example after `&` in a shell.
 
     kind = ctypes.py_object(KeyboardInterrupt)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), kind)
 
 
-def _quieten() -> None:
-    """Threads that end by a stop do so without a word."""
+def _silence_stops() -> None:
+    """Suppress the tracebacks of threads that a stop ends."""
     hook = threading.excepthook
     if getattr(hook, "quiet", False):
         return
@@ -151,17 +151,17 @@ def _quieten() -> None:
 
 
 class RunEnding:
-    """Finds out how a run has ended, and announces it, once.
+    """Determines how a run has ended and announces it once.
 
     Args:
-        context: The run; its outcome is written here.
-        stopping: What the run was asked to end by.
-        disarm: Called when the script has been left: nothing waits for steps any more.
+        context: The run; receives the outcome.
+        stopping: The stop or abort that was requested, if any.
+        disarm: Called once the script has been left; nothing waits for steps any more.
 
     Attributes:
-        announce: Says of the script's exception what python says; returns the exit status.
-        before: Called with the exception right before that.
-        late: What a reduction at the end has failed the run by.
+        announce: Prints the script's exception as Python does; returns the exit status.
+        before: Called with the exception just before that.
+        late: The exception with which a reduction failed the run at its end.
     """
 
     def __init__(self, context: Context, stopping: Stopping, disarm: Callable[[], object]) -> None:
@@ -171,18 +171,18 @@ class RunEnding:
         self.late: BaseException | None = None
 
     def outcome(self, body: Callable[[], object]) -> tuple[object, BaseException | None]:
-        """What ``body`` returns, and what it ended by: what was asked for, if that is it."""
+        """Call ``body``; return its value, and the exception or requested stop that ended it."""
         try:
             return body(), None
         except BaseException as error:
             return None, self._stopping.cause_of(error)
 
-    def left(self, error: BaseException | None, restore: Callable[[], object]) -> None:
-        """The script has been left by ``error``: announce it while the streams are open.
+    def script_left(self, error: BaseException | None, restore: Callable[[], object]) -> None:
+        """Announce the end of the script while the streams are still open.
 
         Args:
-            error: What it ended by; None: its end.
-            restore: Called when that has been announced.
+            error: The exception that ended the script, if any.
+            restore: Called after the announcement.
         """
         outcome, stopping = self._context.outcome, self._stopping
         if outcome.exit_status is not None:
@@ -191,7 +191,7 @@ class RunEnding:
             outcome.stopped_early = outcome.stopped_early or _reason(error)
             error = None
         elif isinstance(stopping.requested, StopProgram):
-            self._say_caught(stopping.requested)
+            self._report_caught(stopping.requested)
         stopping.leaving = True
         for call in self.before:
             call(error)
@@ -202,31 +202,31 @@ class RunEnding:
         self._disarm()
         stop = stopping.requested
         if isinstance(stop, OverseerAbort) and not stopping.raised:
-            self.fails(stop)  # It has reached other threads only.
+            self.fail(stop)  # It was raised on other threads only.
 
-    def _say_caught(self, stop: StopProgram) -> None:
-        """The script has caught the stop: it has cleaned up, or gone on."""
+    def _report_caught(self, stop: StopProgram) -> None:
+        """Record that the script caught the stop, to clean up or to continue."""
         outcome, place = self._context.outcome, self._stopping.caught_at
         outcome.stopped_early = outcome.stopped_early or _reason(stop)
         if place:
             outcome.stopped_early += f", caught at {place}"
         if self._stopping.retries <= 0:
-            what = f"the script has swallowed the stop {MAX_RERAISES} times, and went on to its end"
-            remedy = "Let StopProgram pass: catch Exception instead of everything."
+            what = f"the script caught the stop {MAX_RERAISES} times and ran to its end"
+            remedy = "Let StopProgram pass: catch Exception, not BaseException."
             self._context.report(Problem("stop-swallowed", "stop", what, place or None, remedy))
 
-    def last(self, *acts: Callable[[], object]) -> None:
-        """Do ``acts``; whatever one raises, those after it are done too."""
+    def run_all(self, *acts: Callable[[], object]) -> None:
+        """Call all ``acts`` in order, even if some raise."""
         for act in acts:
             try:
                 act()
             except BaseException as error:
-                # By a stop the script has ended already.
-                if not isinstance(error, StopProgram) and not self.fails(error):
+                # A stop has already ended the script.
+                if not isinstance(error, StopProgram) and not self.fail(error):
                     self._context.report(problem_of("finalize", "the end of the run", error))
 
-    def fails(self, error: BaseException) -> bool:
-        """Whether what a reduction raised at the end is to fail the run: ``.fail()``, ``abort``."""
+    def fail(self, error: BaseException) -> bool:
+        """Fail the run if the error is a requested stop or ``.fail()``; return whether it is."""
         if not is_requested_stop(error):
             return False
         if not self._context.outcome.exit_status:
@@ -236,7 +236,7 @@ class RunEnding:
 
 
 def _raised(error: BaseException | None) -> str | None:
-    """The exception that failed the script; None where it said with what status it ends."""
+    """The exception that failed the script; None if it exited with a status or by a signal."""
     if error is None or isinstance(error, SystemExit) or exit_status(error) < 0:
         return None
     return said(error)[:MAX_ERROR_CHARS]

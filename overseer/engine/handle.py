@@ -1,4 +1,4 @@
-"""What instruments receive: a run's streams, probes, options and record."""
+"""The object that instruments receive: a run's streams, probes, options and record."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
     from .phases import Instrument
     from .probe import Probe, Probing
 
-#: How long an instrument may hold the script up before that is said, in seconds.
+#: Seconds that an instrument may block the script before that is reported.
 SLOW_SECONDS = 30.0
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 
 
 class LogStream:
-    """``ov.log``: call it with an event to send it out; or use giving's operators on it."""
+    """``ov.log``: call it with an event to send it out, or use giving's operators on it."""
 
     def __init__(self, stream: Bus) -> None:
         self._stream = stream
 
     def __call__(self, data: dict[str, Any]) -> None:
-        """Send an event out of the process: to the record, to ``DATA_FD``, to the dashboard."""
+        """Send an event to the record, to ``DATA_FD`` and to the dashboard."""
         self._stream.push(data)
 
     @cached_property
     def _operators(self) -> Given:
         from .operators import Given, giving_give
 
-        return Given(self._stream, giving_give.produce)  # What is given goes to the run.
+        return Given(self._stream, giving_give.produce)  # Its ``.give()`` gives to the run.
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "on_next":
@@ -71,29 +71,30 @@ class LogStream:
 
 
 class Handle(Scheduler):
-    """What instruments receive as their first argument; an Overseer, which takes it to its end.
+    """The first argument of instruments; the subclass Overseer runs it to its end.
 
     Args:
         instruments: Required before the first phase.
-        logfile: Where events of ``ov.log`` also go as JSON lines: a path or a file descriptor.
+        logfile: Path or descriptor of a file that also gets the events of ``ov.log`` as JSON.
         environ: The environment that options are read from.
-        stderr: Where voir may write; never the script's stdout.
-        tell: Shows a problem to the user when it happens.
-        since_ns: What this thread had used of the processor when voir began; now, when not given.
+        stderr: Stream for voir's messages; never the script's stdout.
+        tell: Shows a problem to the user when it occurs.
+        since_ns: Processor time of this thread when voir started; default: now.
 
     Attributes:
         context: The run as the rooms below the engine see it.
-        bus: The stream of given events; ``log_bus``: that of events that leave the process.
-        stopping: What the run was asked to end by.
-        ending: How it ends.
-        measured: ``measuring``; None while nothing has asked for it.
-        exit: What is undone when the run is over.
+        bus: The stream of given events.
+        log_bus: The stream of events that leave the process.
+        stopping: The stop or abort that was requested, if any.
+        ending: Determines how the run ends.
+        measured: The value of ``measuring``; None until it is first used.
+        exit: Closed when the run is over.
         on_source: Called with the syntax tree of the script, which they may change in place.
-        on_ready: Called right before the script's first code runs.
-        profilers: Begin to trace a part of the script; each returns what ends that.
-        failed_checks: How many checks have failed under ``--verify``.
-        dashed: Whether a dashboard has shown the figures on a terminal.
-        version: Of voir.
+        on_ready: Called just before the script's first code runs.
+        profilers: Start tracing a part of the script; each returns the function that ends it.
+        failed_checks: Number of checks that failed under ``--verify``.
+        dashed: True if a dashboard has shown the figures on a terminal.
+        version: voir's version.
     """
 
     version = VERSION
@@ -149,7 +150,7 @@ class Handle(Scheduler):
         self.exit = ExitStack()
         add_options(self.argparser)
 
-    # What instruments use
+    # For instruments
 
     @property
     def given(self) -> Given:
@@ -161,15 +162,15 @@ class Handle(Scheduler):
         return self._given
 
     def give(self, **event: Any) -> None:
-        """Put an event into the given stream; from any thread, delivered before this returns."""
+        """Give an event; it is delivered on this thread before the call returns."""
         self.bus.give(event)
 
     def queue(self, **event: Any) -> None:
-        """The same as :meth:`give`, the event marked with the time under ``$queued``."""
+        """As :meth:`give`, with the time under the key ``$queued``."""
         self.bus.give({**event, "$queued": time_ns() / 1e9})
 
     def publish(self, **event: Any) -> None:
-        """Give what voir itself has found: strict operators pass over what lacks their key."""
+        """Give one of voir's own events; strict operators skip it if it lacks their key."""
         self.bus.give(Own(event))
 
     def listen(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
@@ -181,29 +182,29 @@ class Handle(Scheduler):
         return self.log_bus.listen(fn, *keys)
 
     def every(self, seconds: float, fn: Callable[[], object], first: float = 0.2) -> Timer:
-        """A context manager that calls ``fn`` every ``seconds`` on a thread of its own."""
+        """A context manager that calls ``fn`` every ``seconds`` on voir's own thread."""
         guarded = Guarded(fn, current() or name_of(fn), self.report)
         return Timer(seconds, guarded, first, self.charge, self.stopping.request)
 
     def watch_instruments(self) -> None:
-        """Say which instrument holds the script up, once it has done so for half a minute."""
+        """Report an instrument that blocks the script for half a minute."""
 
         def say_busy() -> None:
             busy = self.busy
             if busy is not None and monotonic() - busy[1] >= SLOW_SECONDS / 2:
                 frame = sys._current_frames().get(threading.main_thread().ident or 0)
-                what = f"it holds the script up: it has not come back for {SLOW_SECONDS:g} s"
-                remedy = "It goes on; Ctrl-C ends the run."
+                what = f"it blocks the script: it has not returned for {SLOW_SECONDS:g} s"
+                remedy = "It continues; Ctrl-C ends the run."
                 self.report(Problem("instrument-slow", busy[0], what, here(frame), remedy))
 
         self.exit.enter_context(self.every(SLOW_SECONDS, say_busy, first=SLOW_SECONDS))
 
     def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
-        """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.
+        """Show your own data with the run: in the summary, and in ``run.json`` under ``app``.
 
         Args:
-            objects: Mappings; of the same key, the last value stands.
-            values: More of them.
+            objects: Mappings; a later value of a key replaces an earlier one.
+            values: Further keys and their values.
         """
         from ..recorder.encode import simplify
 
@@ -212,30 +213,30 @@ class Handle(Scheduler):
             if isinstance(one, Mapping):
                 shown.update({str(key): simplify(value) for key, value in one.items()})
             else:
-                what = f"it was given {one!r:.60}, which is no mapping"
+                what = f"it was given {one!r:.60}, which is not a mapping"
                 self.report(Problem("app-object", "app", what, remedy="Give names: app(size=3)."))
 
     def probe(self, selector: Any, *, overridable: bool = False, **kwargs: Any) -> Probe:
         """Set a probe on the script's code: ``ov.probe("//train_epoch > loss")``.
 
-        A selector that cannot be read is reported, and the probe then never fires; the
-        instrument goes on. The same holds for code that does not exist.
+        An invalid selector, or one for code that does not exist, is reported; the probe then
+        never fires, and the instrument continues.
 
         Args:
-            selector: In ptera's language; ``//f > x`` is ``x`` in ``f`` of the script.
-            overridable: Whether ``override`` may replace the variable's value.
-            kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
+            selector: A selector of ptera; ``//f > x`` is ``x`` in ``f`` of the script.
+            overridable: Allow ``override`` to replace the variable's value.
+            kwargs: ``raw``, ``probe_type`` and ``env``, as in ptera.
         """
         kwargs = {**_written(sys._getframe(1)), **kwargs}
         late = not self.phases.run_script.pending
         return self._probes().set(selector, overridable=overridable, late=late, **kwargs)
 
     def span(self, selector: str, label: str | None = None, *, channel: Any = None) -> Probe:
-        """Show calls of a function, or turns of a loop, as spans in the trace.
+        """Show the calls of a function, or the iterations of a loop, as spans in the trace.
 
         Args:
             selector: ``//train_epoch``; ``//main > #loop_epoch`` for the body of a loop.
-            label: ``"epoch {epoch}"``, with the function's own variables; else its name.
+            label: ``"epoch {epoch}"``, with variables of the function; default: its name.
             channel: The trace's channel, or its name.
         """
         from .marking import channel_of, paired, spans
@@ -270,21 +271,21 @@ class Handle(Scheduler):
 
     @property
     def required(self) -> list[Instrument]:
-        """Every instrument of the run, in the order in which they were started."""
+        """All instruments of the run, in the order in which they were started."""
         return list(self._required.values())
 
     def facts(self) -> dict[str, Any]:
-        """What ``run.json`` is going to say, as far as it is known by now."""
+        """The content of ``run.json`` so far."""
         return self.recording.ending() if self.recording is not None else dict(self.summary)
 
     @property
     def exit_status(self) -> int | None:
-        """The script's exit status, once it has ended; negative: the signal that killed it."""
+        """The script's exit status once it has ended; minus the signal that killed it."""
         return self.context.outcome.exit_status
 
     @property
     def stopped_early(self) -> str | None:
-        """Why the script was ended before its end; None: it was not."""
+        """Reason why the script was stopped early; None if it was not."""
         return self.context.outcome.stopped_early
 
     @stopped_early.setter
@@ -319,7 +320,7 @@ class Handle(Scheduler):
         return self._probing.instrument(tree, module, filename)
 
     def _script_loaded(self) -> None:
-        """The script's definitions have been executed: resolve the probes in them."""
+        """Resolve the probes in the script's definitions, which have been executed."""
         with self._making_probing:
             self._loaded, probing = True, self._probing
         if probing is not None:
@@ -330,20 +331,20 @@ class Handle(Scheduler):
             self._probing.close()
 
     def probe_verdicts(self) -> list[dict[str, Any]]:
-        """What became of each probe that somebody set, as ``run.json`` has it."""
+        """The state of each probe that the user set, as ``run.json`` stores it."""
         return self._probing.verdicts() if self._probing is not None else []
 
     def stop(self, value: object = None) -> NoReturn:
-        """End the script here, in good order, with exit status 0.
+        """End the script here, cleanly, with exit status 0.
 
-        On another thread than the script's main one, that is interrupted as by Ctrl-C.
+        On another thread than the main one, the main thread is interrupted as by Ctrl-C.
         """
         stop = StopProgram(value)
         self.stopping.raising(stop)
         raise stop
 
     def report(self, problem: Problem) -> None:
-        """Tell the user about ``problem``, once, and keep it in the run's record."""
+        """Show ``problem`` to the user, once, and keep it in the run's record."""
         if in_child():
             return
         with self._reporting:
@@ -355,27 +356,27 @@ class Handle(Scheduler):
         self._tell(problem)
 
     def debug(self, line: str) -> None:
-        """Say ``line`` on stderr when ``--debug`` is on."""
+        """Write ``line`` to stderr if ``--debug`` is on."""
         if getattr(self.options, "debug", False):
             self._write(line)
 
     def _write(self, text: object) -> None:
-        with suppress(OSError, ValueError):  # A closed stderr has nobody to tell.
+        with suppress(OSError, ValueError):  # stderr may be closed.
             self.stderr.write(f"voir: {text}\n")
             self.stderr.flush()
 
     # The run
 
     def add_instruments(self, instruments: Iterable[Instrument]) -> None:
-        """Have more instruments required before the first phase."""
+        """Add instruments, to be required before the first phase."""
         self._instruments.extend(instruments)
 
     def start_instruments(self) -> None:
-        """Require the instruments that the run begins with."""
+        """Require the run's first instruments."""
         self.require(*self._instruments)
 
     def record(self, title: str) -> Recording:
-        """Open what the run writes to.
+        """Open the run's record.
 
         Args:
             title: The script as the user named it.
@@ -400,14 +401,14 @@ class Handle(Scheduler):
         return recording
 
     def close_record(self) -> None:
-        """Write all that is known, once it is."""
+        """Complete the record."""
         if self.recording is not None:
             self.run = self.recording.finish()
 
     def log_error(self, event: str, error: BaseException) -> None:
         """Log the failure of the script or of an instrument."""
         known, message = getattr(error, "system_error", None) or error, ""
-        with suppress(Exception):  # The script's own class may fail to say what it is about.
+        with suppress(Exception):  # The exception's own class may raise.
             message = str(known)
         self.log({"$event": event, "$data": {"type": type(known).__name__, "message": message}})
 
@@ -417,6 +418,6 @@ class Handle(Scheduler):
 
 
 def _written(frame: FrameType) -> dict[str, Any]:
-    """Where a selector is written, and the names that it may refer to there."""
+    """Where a selector is written, and the names that it may use there."""
     env = {**frame.f_globals, **frame.f_locals}
     return {"env": env, "where": f"{frame.f_code.co_filename}:{frame.f_lineno}"}

@@ -1,4 +1,4 @@
-"""The help: options by topic, the most used first; and the shell's completion of them."""
+"""The help, with options by topic; and shell completion for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..engine.options import OptionParser
 
-#: Options of each topic, in the order in which they are shown.
+#: Options of each topic, in display order.
 TOPICS = {
     "run": (
         "--stop", "--voirfile", "--no-voirfile", "--config", "--run-dir", "--no-record", "--quiet",
@@ -32,15 +32,15 @@ _BOLD, _CYAN, _RESET = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
 def help_text(parser: OptionParser, everything: bool, environ: Mapping[str, str]) -> str:
-    """What ``--help`` prints, or ``--help-all``.
+    """The text of ``--help`` or ``--help-all``.
 
     Args:
-        parser: It knows all options, those of voirfiles included, and what follows them.
-        everything: Whether options that few need are shown too.
-        environ: Decides on colours.
+        parser: Has all options, including those of voirfiles, and the epilog.
+        everything: Include the advanced options.
+        environ: Controls colours.
 
     Raises:
-        UsageError: Somebody's help text cannot be interpolated, as argparse does.
+        UsageError: A help text cannot be interpolated by argparse.
     """
     topics: dict[str, list[Action]] = {topic: [] for topic in (*TOPICS, ADVANCED, FROM_VOIRFILES)}
     known = {name: topic for topic, names in TOPICS.items() for name in names}
@@ -51,7 +51,7 @@ def help_text(parser: OptionParser, everything: bool, environ: Mapping[str, str]
             formatter._expand_help(action) if action.help else None
         except (ValueError, KeyError, TypeError) as error:
             what = f"the help of {'/'.join(action.option_strings)} cannot be shown: {error}"
-            remedy = "Write a percent sign twice: %% in help=... is one that is shown."
+            remedy = "Double each percent sign in help=...: %% is shown as %."
             raise UsageError("option-help", what, remedy) from None
         names = [known[one] for one in action.option_strings if one in known]
         ours = getattr(action, "owner", "voir") in {"voir", *parser.yielding}
@@ -69,10 +69,10 @@ def help_text(parser: OptionParser, everything: bool, environ: Mapping[str, str]
 
 
 def completion(parser: OptionParser, shell: str) -> str:
-    """The script that completes files and the parser's options in ``shell``.
+    """The shell code that completes files and the parser's options in ``shell``.
 
     Raises:
-        UsageError: What makes it is not installed.
+        UsageError: shtab is not installed.
     """
     try:
         import shtab
@@ -93,7 +93,7 @@ def _place(order: tuple[str, ...], action: Action) -> int:
 
 
 def _painted(text: str) -> str:
-    """Headings bold, options coloured."""
+    """Make headings bold and colour options."""
     text = re.sub(r"^(\w[^\n:]*):", rf"{_BOLD}\1{_RESET}:", text, flags=re.MULTILINE)
     return re.sub(
         r"(?m)^(  )((?:--?[\w-]+|voir \w+)[^\n]*?)(?=  |$)", rf"\1{_CYAN}\2{_RESET}", text

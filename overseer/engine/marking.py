@@ -1,6 +1,6 @@
-"""Records probes and streams in the trace: spans by selector, counters and instants.
+"""Shows probes and streams in the trace: spans by selector, counters and instants.
 
-They set nothing in the script but the probe; while no trace is written they do nothing.
+Only the probe is inserted into the script. Without a trace, nothing is recorded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..trace.channels import Channel, channel, described, label_of
 
 Event = dict[str, Any]
 
-#: The channel of what voirfiles record, unless they name another.
+#: Channel of what voirfiles record, unless they name another.
 VOIRFILE = "voirfile"
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -25,14 +25,14 @@ _SPAN = re.compile(
 
 
 def paired(selector: str, label: str | None) -> str:
-    """A selector whose events are the beginnings and ends of what ``selector`` names.
+    """Return a selector for the begin and end events of the code that ``selector`` names.
 
     Args:
-        selector: A function, ``//f > #loop_x`` for each turn of a loop, or a pair of one's own.
-        label: What it names in braces is captured too.
+        selector: A function, ``//f > #loop_x`` for each iteration of a loop, or a paired selector.
+        label: The variables in its braces are captured too.
 
     Raises:
-        VoirError: It names a variable, or is none of these.
+        VoirError: It names a variable, or nothing of these.
     """
     if "!!" in selector:
         return selector
@@ -53,17 +53,17 @@ def paired(selector: str, label: str | None) -> str:
 
 
 def _names(label: str | None) -> list[str]:
-    """The variables that a label names, in order."""
+    """The variables in a label, in order."""
     try:
         parts = [field for _, field, _, _ in Formatter().parse(label or "") if field]
     except ValueError:
-        return []  # A brace by itself: the label is shown as it is.
+        return []  # A single brace: the label is shown unchanged.
     words = [found[0] for part in parts if (found := _WORD.match(part))]
     return list(dict.fromkeys(words))
 
 
 def plain_name(selector: str) -> str:
-    """What to call a span that was given no label: the function, or the loop's variable."""
+    """The default label of a span: the function, or the loop's variable."""
     match = _SPAN.fullmatch(selector.strip())
     if match is None:
         return selector
@@ -71,14 +71,14 @@ def plain_name(selector: str) -> str:
 
 
 class _Values(dict[str, Any]):
-    """An event's values, for a label; a name that it has not stays as it was written."""
+    """The values for a label; unknown names stay as they are."""
 
     def __missing__(self, key: str) -> str:
         return f"{{{key}}}"
 
 
 def labeller(label: str | None, otherwise: str) -> Callable[[object], str]:
-    """Makes the label of each event or value."""
+    """Return a function that makes the label of an event or value."""
     if label is None or "{" not in label:
         return lambda element: otherwise if label is None else label
 
@@ -87,18 +87,18 @@ def labeller(label: str | None, otherwise: str) -> Callable[[object], str]:
         settled = _Values((key, described(value)) for key, value in values.items())
         try:
             return Formatter().vformat(label, [settled[""]], settled)
-        except Exception:  # As str.format, for any reason that is in the text.
+        except Exception:  # Like str.format, for an error in the label.
             return label
 
     return made
 
 
 def spans(selector: str, label: str | None, into: Channel) -> Callable[[Event], None]:
-    """Turns the events of a :func:`paired` selector into spans."""
+    """Turn the events of a :func:`paired` selector into spans."""
     made = labeller(label, plain_name(selector))
     opened: dict[Any, str] = {}
 
-    def hear(event: Event) -> None:
+    def record(event: Event) -> None:
         wrap = event.get("$wrap")
         if wrap is None:
             return
@@ -109,14 +109,14 @@ def spans(selector: str, label: str | None, into: Channel) -> Callable[[Event], 
         elif (known := opened.pop(wrap["id"], None)) is not None:
             into.end(known)
 
-    return hear
+    return record
 
 
 def counters(name: str, unit: str, into: Channel) -> Callable[[object], None]:
-    """Adds each element of a stream to a counter; of several values, one line for each."""
+    """Add each element of a stream to a counter; several values become one line each."""
     counter = into.counter(name, unit)
 
-    def hear(element: object) -> None:
+    def record(element: object) -> None:
         if not into.recording:
             return
         values = element if isinstance(element, dict) else {"": element}
@@ -124,20 +124,20 @@ def counters(name: str, unit: str, into: Channel) -> Callable[[object], None]:
         for key, value in values.items():
             (counter if len(values) == 1 else counter.series(key)).add(value)
 
-    return hear
+    return record
 
 
 def instants(label: str, into: Channel) -> Callable[[object], None]:
-    """Marks the moment of each element of a stream."""
+    """Mark the moment of each element of a stream."""
     made = labeller(label, label)
 
-    def hear(element: object) -> None:
+    def record(element: object) -> None:
         if into.recording:
             into.instant(label_of(made(element)))
 
-    return hear
+    return record
 
 
 def channel_of(name: str | Channel | None) -> Channel:
-    """The channel that was asked for."""
+    """The channel of this name."""
     return name if isinstance(name, Channel) else channel(name or VOIRFILE)

@@ -20,7 +20,7 @@ from ..boundary import said
 from ..errors import UsageError, VoirError
 from .settings import Fallback
 
-#: Where the part of a comment begins that is not for people.
+#: Start of the part of a comment that is meant for tools.
 FOR_TOOLS = re.compile(r"#\s*(?:noqa|(?:type|pragma|fmt|mypy|pyright|pylint|ruff|isort):)")
 
 
@@ -28,10 +28,10 @@ class Model:
     """A dataclass whose fields are options.
 
     Attributes:
-        dest: The attribute of the parsed options that will hold an instance.
+        dest: The attribute of the parsed options that will hold the instance.
         kind: The dataclass.
-        fields: For each field, whether it is a tuple.
-        value: The instance, once it is built.
+        fields: True for each field that is a tuple.
+        value: The instance, once it has been built.
     """
 
     def __init__(self, dest: str, kind: type) -> None:
@@ -41,10 +41,10 @@ class Model:
         self.value: Any = None
 
     def build(self, options: argparse.Namespace) -> None:
-        """Put an instance in the place of the fields' options.
+        """Replace the fields' options by the instance.
 
         Raises:
-            UsageError: The dataclass refuses the values.
+            UsageError: The dataclass rejects the values.
         """
         values = {name: vars(options).pop(f"{self.dest}.{name}") for name in self.fields}
         for name, is_tuple in self.fields.items():
@@ -53,7 +53,7 @@ class Model:
         try:
             self.value = self.kind(**values)
         except (ValueError, TypeError) as error:
-            what = f"{self.kind.__name__} refuses its values: {said(error)}"
+            what = f"{self.kind.__name__} rejects its values: {said(error)}"
             raise UsageError("option-value", what, "See voir --help.") from None
         setattr(options, self.dest, self.value)
 
@@ -62,10 +62,10 @@ def add_model(parser: argparse.ArgumentParser, dest: str, model: Any, prefix: st
     """Add the options of a dataclass, and of dataclasses within it, to ``parser``.
 
     Args:
-        parser: Where to add them.
+        parser: Receives the options.
         dest: The attribute of the parsed options.
         model: The dataclass, or an instance of it whose values are the defaults.
-        prefix: What the options' names begin with.
+        prefix: Start of the options' names.
 
     Returns:
         The models in the order in which they can be built.
@@ -102,22 +102,22 @@ def _hints(dest: str, kind: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(kind)
     except NameError as error:
-        what = f"the types of {kind.__name__}'s fields cannot be told: {error}"
+        what = f"the types of {kind.__name__}'s fields cannot be resolved: {error}"
         remedy = "Import or define what they name at the top level of the file."
         raise VoirError("option-type", what, remedy) from None
 
 
 def flags_of(parser: argparse.ArgumentParser, prefix: str, name: str) -> list[str]:
-    """What a field is called on the command line."""
+    """The option strings of a field."""
     flag = f"--{prefix}{name.replace('_', '-')}"
-    # A one-letter field is a short option, as people know it; -m is python's.
+    # A one-letter field is a short option; -m is reserved, as in python -m.
     short = f"-{name}"
     free = name != "m" and short not in parser._option_string_actions
     return [short, flag] if len(name) == 1 and not prefix and free else [flag]
 
 
 def keywords_of(who: str, kind: Any, default: Any) -> dict[str, Any]:
-    """What argparse is to be told about a field of type ``kind``.
+    """Keyword arguments of ``add_argument`` for a field of type ``kind``.
 
     Raises:
         VoirError: A command line cannot hold such values.
@@ -151,7 +151,7 @@ def _conversion(who: str, kind: Any) -> dict[str, Any]:
 
 
 def _named(choices: dict[str, Any], more: typing.Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A choice of values by their names; ``more`` are names that go too and are not shown."""
+    """Keywords for a choice of values by name; ``more`` are further names that are not shown."""
 
     known = {**(more or {}), **choices}
 
@@ -173,13 +173,13 @@ def _unsupported(who: str, kind: Any) -> VoirError:
 
 
 class _Switch(argparse.BooleanOptionalAction):
-    """``--x`` and ``--no-x``; in a group ``--group.x`` and ``--group.no-x``."""
+    """``--x`` and ``--no-x``; in a group, ``--group.x`` and ``--group.no-x``."""
 
     def __init__(
         self, option_strings: list[str], dest: str, help: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(option_strings, dest, **kwargs)
-        self.help = help  # Not before: some versions of argparse add the default to it.
+        self.help = help  # After super(): some versions of argparse append the default to it.
         parts = [option.rpartition(".") for option in option_strings if "." in option]
         within = [f"{group}.no-{field}" for group, _, field in parts]
         self.option_strings = [*self.option_strings, *within]
@@ -194,17 +194,17 @@ def _origin(kind: Any) -> Any:
 
 
 def _without_none(hint: Any) -> Any:
-    """``X`` of ``X | None``, any other hint as it is."""
+    """``X`` for ``X | None``; any other hint unchanged."""
     kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
     optional = typing.get_origin(hint) in (typing.Union, types.UnionType) and len(kinds) == 1
     return kinds[0] if optional else hint
 
 
 def help_of(text: str | None, default: Any) -> str | None:
-    """The help of a field: its comment, and its default."""
+    """The help of a field: its comment and its default."""
     shown = _shown(default)
     whole = " ".join(part for part in (text, shown and f"(default: {shown})") if part)
-    # argparse interpolates help texts, so a percent sign must be doubled.
+    # argparse interpolates help texts: double the percent sign.
     return whole.replace("%", "%%") or None
 
 
@@ -238,7 +238,7 @@ def field_comments(kind: type) -> dict[str, str]:
 
 def _comments(source: str) -> dict[str, str]:
     if source[:1].isspace():
-        source = f"if True:\n{source}"  # Dedenting would change strings of several lines.
+        source = f"if True:\n{source}"  # Dedenting would change multi-line strings.
     classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
     body, comments, found = classes[0].body, _by_line(source), {}
     for statement, following in zip_longest(body, body[1:]):
@@ -259,7 +259,7 @@ def _comments(source: str) -> dict[str, str]:
 
 
 def _by_line(source: str) -> dict[int, tuple[int, str]]:
-    """For each line with a comment, its column and its text."""
+    """Column and text of the comment on each line that has one."""
     found = {}
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         text = FOR_TOOLS.split(token.string)[0].strip("# ")

@@ -1,7 +1,7 @@
 """giving's operators on the run's events and on probes; the only file that imports giving.
 
-Operators get tensors detached from their graphs; plain subscribers get the object. While a run is
-connected, what a script gives with giving's own ``give`` reaches it, from any thread.
+Operators receive tensors detached from their graphs; plain subscribers receive the objects. While a
+run is connected, it receives what the script gives with giving's own ``give``, from any thread.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from ..boundary import Report, current, here, said
 from ..context import Own
 from ..errors import Problem, VoirError
 from ..views.text import coloured
-from .bus import Bus, deliver, keys_in_force, numbers
+from .bus import Bus, deliver, inherited_keys, numbers
 from .values import detached, greatest, least
 
 Event = dict[str, Any]
 Push = Callable[[Event], object]
 giving_give: Any = giving.give
-#: Who listens by a ``given()`` of the script's own, in this context.
+#: Subscribers of the script's own ``given()`` blocks in this context.
 own_handlers: Callable[[], tuple[Push, ...]] = gvr.global_context.get
-#: Stands for what an event of voir's own lacks.
+#: Stands in for a key that one of voir's own events lacks.
 _PASSED = object()
 _min, _max = reducer(least), reducer(greatest)
 
-# A script that imports giving goes on with the keys and block numbers that are in force.
-gvr.global_inherited, gvr.global_count = keys_in_force, numbers
-gvr.Giver.__init__.__kwdefaults__["inherited"] = keys_in_force
-giving_give.inherited = keys_in_force
+# A script that imports giving continues with the same inherited keys and block numbers.
+gvr.global_inherited, gvr.global_count = inherited_keys, numbers
+gvr.Giver.__init__.__kwdefaults__["inherited"] = inherited_keys
+giving_give.inherited = inherited_keys
 
 
 class Given(gvn.Given):  # type: ignore[misc]
-    """A bus as a giving stream; active for as long as the run is.
+    """A bus as a giving stream; active as long as the run.
 
-    What is changed in giving's operators: where values go, what fails, what is said.
+    It changes the destination of given values, the handling of failures, and messages.
 
     Args:
-        bus: Where events come from.
-        give: Where ``.give()`` sends events; into the bus, when not given.
-        who: Whose subscribers are that no instrument has made.
+        bus: Source of events.
+        give: Receives what ``.give()`` sends; default: the bus.
+        who: Owner of subscribers that were not created by an instrument.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class Given(gvn.Given):  # type: ignore[misc]
         return stream
 
     def subscribe(self, *args: Any, **kwargs: Any) -> Any:
-        """Subscribe; a plain callable on the root is called without operators between."""
+        """Subscribe; a plain callable on the root is called directly, without operators."""
         plain = len(args) == 1 and callable(args[0]) and not hasattr(args[0], "on_next")
         if plain and not kwargs and self._root is self:
             return gvn.DisposableWrapper(self, Disposable(self._bus.listen(args[0]).dispose))
         return super().subscribe(*args, **kwargs)
 
     def display(self, **kwargs: Any) -> Any:
-        """Print each element on stdout; in colours only where those are shown and wanted."""
+        """Print each element on stdout; in colour if the terminal supports it."""
         kwargs.setdefault("colors", coloured(sys.stdout, os.environ))
         return super().display(**kwargs)
 
     def __getitem__(self, item: Any) -> Any:
-        """The values under one key or several; ``"?key"`` passes over events without it."""
+        """The values under one or several keys; ``"?key"`` skips events without it."""
         keys = item if isinstance(item, tuple) else (item,)
         if any(isinstance(key, str) and "?" in key for key in keys):
             return super().__getitem__(item)
@@ -116,12 +116,12 @@ class Given(gvn.Given):  # type: ignore[misc]
         return gvn.Given.__rshift__(self.map(detached) if collects else self, subscription)
 
     def min(self, key: Any = None, comparer: Any = None, **kwargs: Any) -> Any:
-        """The least element, at the end; with ``scan=True`` the least so far, at each."""
+        """The minimum at the end; with ``scan=True`` the minimum so far, at each element."""
         plain = key is None and comparer is None
         return self.pipe(_min(**kwargs)) if plain else super().min(key, comparer, **kwargs)
 
     def max(self, key: Any = None, comparer: Any = None, **kwargs: Any) -> Any:
-        """The greatest element, at the end; with ``scan=True`` the greatest so far, at each."""
+        """The maximum at the end; with ``scan=True`` the maximum so far, at each element."""
         plain = key is None and comparer is None
         return self.pipe(_max(**kwargs)) if plain else super().max(key, comparer, **kwargs)
 
@@ -131,7 +131,7 @@ class Given(gvn.Given):  # type: ignore[misc]
         return blocks.map(lambda block: self._copy(block._obs))
 
     def fail(self, message: Any = None, exc_type: Any = giving.Failure, skip: Any = ()) -> Any:
-        """Raise in the script when the stream produces anything."""
+        """Raise in the script when the stream produces an element."""
         stream = self if message is None else self.format(message)
         return stream.subscribe(lambda value: _raise(exc_type(value)))
 
@@ -144,18 +144,18 @@ class Given(gvn.Given):  # type: ignore[misc]
     def fail_if_false(
         self, message: Any = "Value is false", exc_type: Any = giving.Failure, skip: Any = ()
     ) -> Any:
-        """Raise in the script when the stream produces something falsey."""
+        """Raise in the script when the stream produces a falsy value."""
         return self.subscribe(lambda value: value or _raise(exc_type(message)))
 
     def give(self, *keys: str, **extra: Any) -> Any:
-        """Give each element to the run: as it is, or under ``keys``, with ``extra`` along."""
+        """Give each element to the run: as it is, or under ``keys``; ``extra`` is added."""
         push = self._give
         if not keys and not extra:
             return self.subscribe(push)
         return self.subscribe(lambda value: push({**extra, **_named(keys, value)}))
 
     def counter(self, name: str, unit: str = "", *, channel: Any = None) -> Any:
-        """Show each element in the trace as a graph; of several values, one line for each."""
+        """Plot each element in the trace; several values become one line each."""
         from .marking import channel_of, counters
 
         return self.subscribe(counters(name, unit, channel_of(channel)))
@@ -170,7 +170,7 @@ class Given(gvn.Given):  # type: ignore[misc]
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Nothing: the overseer ends the stream."""
+        """Do nothing: the overseer ends the stream."""
 
 
 class ProbeStream(Given):
@@ -178,9 +178,9 @@ class ProbeStream(Given):
 
     Args:
         placed: The probe itself.
-        give: Where ``.give()`` sends events.
-        report: Where failing subscribers are reported.
-        absent: What an interceptor returns to leave the value alone.
+        give: Receives what ``.give()`` sends.
+        report: Reports failing subscribers.
+        absent: Return value of an interceptor that keeps the variable's value.
     """
 
     def __init__(self, placed: Any, give: Push, report: Report, absent: object = None) -> None:
@@ -194,7 +194,7 @@ class ProbeStream(Given):
         self._bus.on_change(self._follow)
 
     def _follow(self) -> None:
-        """Listen to the probe while somebody listens here."""
+        """Listen to the probe while the stream has subscribers."""
         with Bus.lock:
             heard = bool(self._bus.subscriptions)
             if heard and self._listening is None:
@@ -208,17 +208,17 @@ class ProbeStream(Given):
             deliver(event, iter(self._bus.subscriptions))
 
     def _replaced(self, event: Event) -> object:
-        """The value that a subscriber sets: all see the same, and the last wins, as in ptera."""
+        """Return the value that subscribers set; the last one wins, as in ptera."""
         with Bus.lock:
             before, self._value = self._value, self._absent
             try:
                 deliver(event, iter(self._bus.subscriptions))
                 return self._value
             finally:
-                self._value = before  # A setter may run the code that is being probed.
+                self._value = before  # A setter may run the probed code.
 
     def override(self, setter: Any = lambda value: value) -> Any:
-        """Set the focus variable to ``setter(value)``, or to ``setter`` when not callable."""
+        """Set the focus variable to ``setter(value)``, or to ``setter`` if it is not callable."""
         return self._override(setter if callable(setter) else lambda _: setter)
 
     def koverride(self, setter: Callable[..., object]) -> Any:
@@ -240,16 +240,16 @@ class ProbeStream(Given):
         return self.subscribe(override)
 
     def _exit(self) -> None:
-        """End the stream: reductions emit now.
+        """End the stream: reductions emit their results.
 
         Raises:
-            BaseException: What one of them asked for, once all have ended.
+            BaseException: A stop that one of them requested, once all have ended.
         """
         self._bus.complete()
 
 
 def _raise(error: BaseException) -> NoReturn:
-    error.__voir_requested__ = True  # type: ignore[attr-defined]  # The boundary lets it pass.
+    error.__voir_requested__ = True  # type: ignore[attr-defined]  # The boundary re-raises it.
     raise error
 
 
@@ -265,25 +265,25 @@ def _without(key: object, keys: tuple[Any, ...], value: Any) -> VoirError:
     has = f"has only {there}" if there else "has no key"
     return VoirError(
         "missing-key",
-        f"it takes {key!r} from every event, and one came that {has}",
-        f"Write [{lenient}] to pass over events without it. It is switched off.",
+        f"it takes {key!r} from every event, but an event {has}",
+        f"Write [{lenient}] to skip events without it. It is switched off.",
     )
 
 
 def _end(observer: Any) -> None:
-    """End ``observer``, and say so in plain words when it had nothing to reduce."""
+    """End ``observer``; raise a plain error if it had nothing to reduce."""
     try:
         observer.on_completed()
     except (SequenceContainsNoElementsError, ZeroDivisionError) as error:
-        # giving's averages divide by the count of values.
+        # giving's averages divide by the number of values.
         frame = [frame for frame, _ in walk_tb(error.__traceback__)][-1]
         own = frame.f_globals.get("__name__") != "giving.extraops"
         if isinstance(error, ZeroDivisionError) and own:
             raise
         raise VoirError(
             "nothing-given",
-            "at the end there was nothing to reduce: what it waits for was never given",
-            "Give it, or write .allow_empty() after the reduction if that is as it should be.",
+            "it had nothing to reduce at the end: no matching event was given",
+            "Give it, or write .allow_empty() after the reduction if an empty stream is fine.",
         ) from None
 
 
@@ -291,13 +291,13 @@ def _end(observer: Any) -> None:
 
 
 class _Everywhere:
-    """Stands in for giving's context variable: the run hears what any thread gives."""
+    """Stands in for giving's context variable, so that the run receives events from any thread."""
 
     def __init__(self, push: Push) -> None:
         self._push = push
 
     def get(self, *default: Any) -> tuple[Push, ...]:
-        """The handlers of the context, and the run's."""
+        """The handlers of the context and of the run."""
         return (*(push for push in own_handlers() if push is not self._push), self._push)
 
     def __getattr__(self, name: str) -> Any:
@@ -306,7 +306,7 @@ class _Everywhere:
 
 @contextmanager
 def connected(bus: Bus) -> Iterator[None]:
-    """While open, everything given with giving's own ``give`` reaches the bus, from any thread."""
+    """Within the block, the bus receives what giving's own ``give`` sends, from any thread."""
     everywhere = _Everywhere(lambda event: bus.give(event) if event else None)
 
     def context(giver: Any) -> Any:
@@ -314,10 +314,10 @@ def connected(bus: Bus) -> Iterator[None]:
         return everywhere if own is gvr.global_context else own
 
     def set_context(giver: Any, value: Any) -> None:
-        # A copy of a giver takes over what it sees as its context, and may outlive the run.
+        # A copied giver stores the context that it sees, and may outlive the run.
         vars(giver)["context"] = gvr.global_context if isinstance(value, _Everywhere) else value
 
-    bus.may_inherit()
+    bus.enable_inheritance()
     before, resolve = vars(gvr.Giver).get("context"), gvr.resolve
     gvr.Giver.context = property(context, set_context)
     gvr.resolve = partial(_resolved, resolve, bus.report)
@@ -332,20 +332,20 @@ def connected(bus: Bus) -> Iterator[None]:
 
 
 def named(give: object, values: tuple[Any, ...], report: Report) -> Event:
-    """``values`` under the names that they have in the source of the caller's caller."""
+    """Name ``values`` by their expressions in the source of the caller's caller."""
     return dict(_resolved(gvr.resolve, report, 2, give, values))
 
 
 def _resolved(
     resolve: Callable[..., Event], report: Report, frame: int, giver: object, values: Any
 ) -> Event:
-    """``resolve`` that does not fail a script which would not have failed without a listener."""
+    """As ``resolve``, without failing a script that would not have failed without a listener."""
     try:
         return resolve(frame + 1, giver, values)
     except Exception as error:
         if own_handlers():
             raise
-        what = f"what it gives has no name that can be found: {said(error)}"
+        what = f"the name of its value cannot be determined: {said(error)}"
         report(Problem("unnamed", "give", what, here(), "Write give(name=value)."))
         return {}
 

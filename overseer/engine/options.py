@@ -1,6 +1,6 @@
-"""voir's options: from the command line, the environment, configuration files, defaults.
+"""voir's options, from the command line, the environment, configuration files and defaults.
 
-Instruments contribute options in ``init``. The order of precedence is command line, environment
+Instruments add options in ``init``. The order of precedence is: command line, environment
 (``VOIR_`` and the option's name), configuration files (``--config``, later ones first, then
 ``[tool.voir]`` of ``pyproject.toml``), default. voir's options end where the script begins.
 """
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from .models import Model
     from .phases import Instrument
 
-#: Options that python takes, by their first letters.
+#: Options of Python itself.
 PYTHONS = {f"-{letter}" for letter in "BEIOPuWX"}
 
 
 class HelpAsked(Exception):
-    """The command line asks for help or the version instead of a run.
+    """The command line requests help or the version instead of a run.
 
     Attributes:
         text: What to print.
@@ -42,7 +42,7 @@ class HelpAsked(Exception):
 
 
 class _Group(argparse._ArgumentGroup):
-    """A group of options, each of which has one owner."""
+    """A group of options that records each option's owner."""
 
     def __init__(self, parser: OptionParser, *args: Any, **kwargs: Any) -> None:
         super().__init__(parser, *args, **kwargs)
@@ -53,14 +53,14 @@ class _Group(argparse._ArgumentGroup):
             what = f"it adds the positional argument {action.dest!r}, but voir has only options"
             raise VoirError("positional-option", what, f"Name it --{action.dest}.")
         if self._parser.resolved:
-            what = f"it adds the option {action.option_strings[0]} when options have been parsed"
+            what = f"it adds the option {action.option_strings[0]} after options were parsed"
             remedy = "Add it at the phase init, before 'yield ov.phases.parse_args'."
             raise VoirError("option-late", what, remedy)
         action.owner = current() or "voir"
         return super()._add_action(action)
 
     def _handle_conflict_error(self, action: Any, conflicting_actions: Any) -> Any:
-        """Take options from owners that make way; refuse to take those of others."""
+        """Replace options of owners that yield; reject conflicts with others."""
         yielding = self._parser.yielding
         for option, other in conflicting_actions:
             first, second = other.owner, action.owner
@@ -70,25 +70,25 @@ class _Group(argparse._ArgumentGroup):
                     what = f"{first} adds the option {option} twice"
                 raise VoirError("option-twice", what, "Give one of the two another name.")
             self._parser.taken.add(option)
-            # What is left without an option keeps its default for good.
+            # A destination without its option keeps its default.
             self._defaults.setdefault(other.dest, other.default)
         self._handle_conflict_resolve(action, conflicting_actions)
 
 
 class OptionParser(argparse.ArgumentParser):
-    """An ``argparse.ArgumentParser`` that stops at the script and knows where values come from.
+    """An ``ArgumentParser`` that stops at the script and reads other sources of values too.
 
     Args:
-        prog: What the usage line calls the program.
-        environ: The environment to read ``VOIR_*`` from.
+        prog: Name of the program in the usage line.
+        environ: The environment with the ``VOIR_*`` variables.
 
     Attributes:
-        resolved: Whether options have been parsed; others cannot be added any more.
-        yielding: The names of instruments whose options make way for another's of the same name:
-            a voirfile from before voir had such an option means its own.
-        taken: The options that made way.
-        given: Destinations that the command line or the environment sets, not a file of settings.
-        misspelt: Variables that were probably meant for an option, once options are parsed.
+        resolved: True once options have been parsed; then no more can be added.
+        yielding: Names of instruments whose options yield to another instrument's option of the
+            same name, which a voirfile may have defined before voir had one.
+        taken: The options that yielded.
+        given: Destinations set by the command line or the environment, not by a file.
+        misspelt: Variables that are probably misspelt options; known once options are parsed.
     """
 
     def __init__(self, prog: str = "voir", environ: Mapping[str, str] | None = None) -> None:
@@ -103,14 +103,13 @@ class OptionParser(argparse.ArgumentParser):
         self._models: list[Model] = []
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        # Asked for with every option that is added: one is enough for that.
+        # argparse asks for one with every added option; one is enough.
         self._formatter = self._formatter or self.new_formatter()
         return self._formatter
 
     def new_formatter(self) -> argparse.HelpFormatter:
-        """What lays the help out, as wide as the terminal."""
-        # Left to itself it imports shutil, and with it bz2 and lzma, to learn the width of the
-        # terminal.
+        """Return a help formatter for the width of the terminal."""
+        # By default argparse imports shutil, and with it bz2 and lzma, to get the width.
         try:
             width = os.get_terminal_size().columns - 2
         except (OSError, ValueError):
@@ -118,7 +117,7 @@ class OptionParser(argparse.ArgumentParser):
         return argparse.HelpFormatter(self.prog, max_help_position=26, width=max(width, 40))
 
     def add_argument_group(self, *args: Any, **kwargs: Any) -> argparse._ArgumentGroup:
-        """Add a group of options with a title."""
+        """Add a titled group of options."""
         group = _Group(self, *args, **kwargs)
         self._action_groups.append(group)
         return group
@@ -127,10 +126,10 @@ class OptionParser(argparse.ArgumentParser):
         """Raise the usage error that argparse would print."""
         raise UsageError("usage", message.removeprefix("argument "), "See voir --help.")
 
-    # Where the script begins
+    # Splitting the command line
 
     def split(self, argv: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Cut ``argv`` into voir's options and the rest, which begins with the script or ``-m``.
+        """Split ``argv`` into voir's options and the rest, which begins with the script or ``-m``.
 
         Raises:
             UsageError: An option before the script is unknown.
@@ -166,22 +165,22 @@ class OptionParser(argparse.ArgumentParser):
         near = nearest(name, sorted(self._option_string_actions))
         remedy = f"Did you mean {' or '.join(near)}?" if near else "See voir --help."
         if name[:2] in PYTHONS and not near:
-            remedy = f"Python's own options go to python: python {name} -m voir SCRIPT"
+            remedy = f"Pass Python's own options to python: python {name} -m voir SCRIPT"
         elif len(name) > 1 and not (near and name.startswith("--")):
             remedy += " The script's own options come after the script."
         return UsageError("unknown-option", f"there is no option {name}", remedy)
 
-    # Values from elsewhere
+    # Values from other sources
 
     def add_config(self, source: str, values: dict[str, Any]) -> None:
-        """Let ``values`` (option name to value, groups nested) be defaults; later ones win."""
+        """Use ``values`` (option name to value, groups nested) as defaults; later calls win."""
         self._configs.append((source, values))
 
     def resolve(self, argv: list[str]) -> argparse.Namespace:
         """Parse ``argv`` (voir's own part) over environment, configuration and defaults.
 
         Raises:
-            UsageError: A value is wrong, whatever it came from.
+            UsageError: A value from any source is invalid.
         """
         layers = Layers(self._actions, {model.dest for model in self._models}, self._convert)
         for source, values in self._configs:
@@ -200,7 +199,7 @@ class OptionParser(argparse.ArgumentParser):
         return options
 
     def _convert(self, action: argparse.Action, text: str) -> Any:
-        """``text`` as a value of the option, as argparse converts and checks it."""
+        """Convert and check ``text`` for the option, as argparse does."""
         value = self._get_value(action, text)
         self._check_value(action, value)
         return value
@@ -212,19 +211,19 @@ class OptionParser(argparse.ArgumentParser):
             return super()._get_value(action, arg_string)
         except (argparse.ArgumentError, VoirError):
             raise
-        except Exception as error:  # An instrument's conversion failed in its own way.
+        except Exception as error:  # An instrument's conversion function failed.
             message = f"invalid value: {arg_string!r} ({said(error)})"
             raise argparse.ArgumentError(action, message) from None
 
     # Options declared as dataclasses
 
     def add_from_model(self, dest: str, model: Any, flatten: bool = True) -> Model:
-        """Add an option for every field of a dataclass; ``options.<dest>`` is an instance of it.
+        """Add an option for every field of a dataclass; ``options.<dest>`` becomes an instance.
 
         Args:
             dest: The attribute of the parsed options.
-            model: A dataclass, or an instance of one whose values are the defaults.
-            flatten: Whether fields are options of their own name; else ``--<dest>.<field>``.
+            model: A dataclass, or an instance of it whose values are the defaults.
+            flatten: Name the options after the fields; else ``--<dest>.<field>``.
 
         Returns:
             What has the instance once options are parsed, whoever else's is called ``dest``.
@@ -236,39 +235,39 @@ class OptionParser(argparse.ArgumentParser):
 
 
 def _values(action: argparse.Action) -> int:
-    """How many of the next arguments belong to an option; optional ones must be glued by ``=``."""
+    """Number of separate arguments that an option takes; an optional one is attached with ``=``."""
     if isinstance(action.nargs, int):
         return action.nargs
     return 0 if action.nargs in ("?", "*") else 1
 
 
-# voir's own options, and what follows them
+# voir's own options and the target
 
 
 def add_options(parser: OptionParser) -> None:
-    """Add the options that voir has without any instrument."""
+    """Add the options that voir has without instruments."""
     add = parser.add_argument
-    add("-h", "--help", action="store_true", help="show the options most used, and exit")
-    add("--help-all", action="store_true", help="show all of them, and exit")
+    add("-h", "--help", action="store_true", help="show the most used options and exit")
+    add("--help-all", action="store_true", help="show all options and exit")
     add("--version", action="store_true", help="show voir's version and exit")
     add("--completion", metavar="bash|zsh", choices=("bash", "zsh"),
-        help="show what to evaluate so that the shell completes options, and exit")  # fmt: skip
+        help="print a shell script that completes voir's options, and exit")  # fmt: skip
     add("--voirfile", action="append", default=[], metavar="FILE",
-        help="load this one instead of looking for one; repeatable")  # fmt: skip
-    add("--no-voirfile", action="store_true", help="load no voirfile")
+        help="load this voirfile instead of searching for one; repeatable")  # fmt: skip
+    add("--no-voirfile", action="store_true", help="do not load voirfiles")
     add("--config", action="append", default=[], metavar="FILE",
         help="set options from a YAML or TOML file; repeatable")  # fmt: skip
     add("--run-dir", action=_RunDir, metavar="DIR",
-        help="record in this directory, not in voir-runs")  # fmt: skip
-    add("--no-record", action="store_true", help="record nothing")
-    add("--quiet", action="store_true", help="no summary at the end")
+        help="record the run in this directory instead of below voir-runs")  # fmt: skip
+    add("--no-record", action="store_true", help="write no run directory")
+    add("--quiet", action="store_true", help="print no summary")
     add("--strict", action="store_true",
-        help="status 4: an instrument failed, a probe saw nothing")  # fmt: skip
-    add("--debug", action="store_true", help="say what is loaded and why")
+        help="exit with status 4 if an instrument failed or a probe never fired")  # fmt: skip
+    add("--debug", action="store_true", help="log which voirfiles and probes are used, and why")
 
 
 class _RunDir(argparse.Action):
-    """``--run-dir`` names the directory itself; from elsewhere the option names its parent."""
+    """On the command line ``--run-dir`` is the directory itself; in other sources, its parent."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         """Take the value from the command line."""
@@ -276,10 +275,10 @@ class _RunDir(argparse.Action):
 
 
 def target_of(rest: list[str]) -> Target | None:
-    """What the command line asks to run; ``None`` when it names nothing.
+    """The target on the command line; ``None`` if there is none.
 
     Args:
-        rest: What comes after voir's own options.
+        rest: The arguments after voir's own options.
 
     Raises:
         UsageError: ``-m`` without a module.
@@ -298,7 +297,7 @@ def target_of(rest: list[str]) -> Target | None:
 
 
 def gated(flag: str, *rest: Any, help: str | None = None, instrument: Any = None) -> Any:
-    """Run an instrument only when ``flag`` is given.
+    """Run an instrument only if ``flag`` is given.
 
     ``@gated("--xyz")``, ``@gated("--xyz", "what it does")``, or
     ``gated("--xyz", instrument, "what it does")``.
@@ -313,13 +312,13 @@ def gated(flag: str, *rest: Any, help: str | None = None, instrument: Any = None
 
 
 def parametrized(option: str, *rest: Any, **keywords: Any) -> Any:
-    """Give an instrument an option, whose value it finds in ``ov.options``.
+    """Give an instrument an option, with its value in ``ov.options``.
 
     ``@parametrized("--xyz", int, "what it does", 2)``, or
-    ``parametrized("--xyz", instrument, int, "what it does", 2)``; the last three also as the
-    keywords ``type``, ``help`` and ``default``, with others of argparse's.
+    ``parametrized("--xyz", instrument, int, "what it does", 2)``; the last three may also
+    be keywords: ``type``, ``help``, ``default``, and others of ``add_argument``.
     """
-    # A function that converts is followed by the help, if by anything; an instrument is not.
+    # A conversion function is followed by the help text; an instrument is not.
     called = rest and callable(rest[0]) and not isinstance(rest[0], type)
     if called and (len(rest) == 1 or not isinstance(rest[1], str)):
         keywords["instrument"], *rest = rest  # type: ignore[assignment]
@@ -331,7 +330,7 @@ def parametrized(option: str, *rest: Any, **keywords: Any) -> Any:
 
 
 def _optional(option: str, instrument: Any, *, gate: bool = False, **keywords: Any) -> Instrument:
-    """An instrument that adds the option, then requires the other one: if on, or in any case."""
+    """Wrap ``instrument`` to add an option; with ``gate``, run it only if that is set."""
     dest = keywords.setdefault("dest", option.lstrip("-").replace("-", "_"))
 
     def run(ov: Any) -> Generator[Any, Any, None]:
@@ -354,7 +353,7 @@ def configurable(fn: Callable[..., Any]) -> Instrument:
     options, the comments above them their help. It runs once the options are known.
 
     Raises:
-        VoirError: The second argument is missing or has no dataclass for an annotation.
+        VoirError: The second argument is missing, or not annotated with a dataclass.
     """
     name, model = _model_of(fn)
 
@@ -386,7 +385,7 @@ def _model_of(fn: Callable[..., Any]) -> tuple[str, type]:
 
 
 def _annotation(fn: Any, name: str) -> object:
-    """The annotation of one argument; the others may name what only a type checker knows."""
+    """The annotation of one argument; the others may use names that only type checkers have."""
     if sys.version_info >= (3, 14):
         import annotationlib
 

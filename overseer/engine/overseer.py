@@ -1,4 +1,4 @@
-"""The Overseer: takes a script through its phases; a call begins a run, and a call ends it."""
+"""The Overseer: runs a script through its phases."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from ..rundir.recording import Recording
     from .phases import Phase
 
-#: How many events wait at most to be read: 2 and 4 MiB, touched as they are used.
+#: Capacity of the rings in events: 2 and 4 MiB, touched as they are used.
 STRUCTURE_RING, VALUE_RING = 1 << 16, 1 << 17
-#: The same where there is no memory for these.
+#: The capacity if there is too little memory for these.
 LEAST_RING = 1 << 8
 
 current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)
@@ -39,7 +39,7 @@ _active: Overseer | None = None
 
 
 def active() -> Overseer | None:
-    """The overseer of the run in progress, on any thread; ``None`` outside of one."""
+    """The overseer of the run in progress, on any thread; ``None`` if there is none."""
     return _active
 
 
@@ -58,8 +58,8 @@ def _in_progress(ov: Overseer) -> Iterator[None]:
 class Overseer(Handle):
     """Runs a script under instruments: call it with a command line.
 
-    A run can also be begun and ended by two calls, ``begin`` and ``finish``: then the script is
-    what :meth:`run_script` runs, or the code of a process that was running before.
+    A run can also be started and ended by two calls, ``begin`` and ``finish``. The script is then
+    run by :meth:`run_script`, or is the code of a process that was already running.
     """
 
     _target: Target | None = None
@@ -69,11 +69,11 @@ class Overseer(Handle):
         """Run ``argv``: voir's options, the script, the script's arguments.
 
         Returns:
-            The script's value: what ``-m module:function`` returned, else ``None``.
+            The value returned by the function of ``-m module:function``, else ``None``.
 
         Raises:
-            BaseException: What ended the script, but for an early stop; after ``finalize``.
-            UsageError: The options are wrong; nothing of the script has run.
+            BaseException: The exception that ended the script, unless it was a stop.
+            UsageError: The options are wrong; none of the script has run.
         """
 
         def run() -> object:
@@ -81,20 +81,20 @@ class Overseer(Handle):
             return self.run_script()
 
         value, error = self.ending.outcome(run)
-        # Out here, because a script's excepthook must not find us handling its exception.
+        # Not in an except block: a script's excepthook must not find the exception being handled.
         self.finish(error)
         return value
 
     def begin(self, argv: Iterable[str]) -> None:
-        """Start instruments, read options, load the script as far as its definitions.
+        """Start the instruments, read the options, execute the script's leading definitions.
 
-        What this raises is for :meth:`finish`.
+        Pass what this raises to :meth:`finish`.
 
         Args:
             argv: voir's options, the script, the script's arguments.
         """
         phases, argv = self.phases, list(argv)
-        # What is undone when the run is over, and when the script has been left.
+        # Closed when the run is over, and when the script has been left.
         self._inside, self._listening = ExitStack(), ExitStack()
         self._inside.enter_context(_in_progress(self))
         self._open_recorder()
@@ -126,14 +126,17 @@ class Overseer(Handle):
         self._phase(phases.load_script, self._load)
 
     def run_script(self) -> object:
-        """Run the script; its value, which only ``-m module:function`` has."""
+        """Run the script; return its value, which only ``-m module:function`` has."""
         return self._phase(self.phases.run_script, self._run_script)
 
     def finish(self, error: BaseException | None = None) -> None:
-        """End the run, which ``error`` has ended; None: the script has come to its end.
+        """End the run.
+
+        Args:
+            error: The exception that ended the script, if any.
 
         Raises:
-            BaseException: The error, unless it is a stop; or what a reduction failed the run by.
+            BaseException: ``error``, unless it is a stop; or the exception of a failing reduction.
         """
         self._listening.close()
         try:
@@ -149,16 +152,16 @@ class Overseer(Handle):
         if self.ending.late is not None:
             raise self.ending.late
 
-    # The phases
+    # Phases
 
     def _open_recorder(self) -> None:
         self.context.first_site = len(table.rows)
         anchors = process_start(os.getpid()), self.clock.wall_ns()
         try:
             recorder.open(STRUCTURE_RING, VALUE_RING, *anchors)
-        except MemoryError:  # The script may do with what there is.
+        except MemoryError:  # The script itself may need less.
             recorder.open(LEAST_RING, LEAST_RING, *anchors)
-            what = f"there is memory for {LEAST_RING} events at a time: those above are lost"
+            what = f"memory for only {LEAST_RING} events at a time is left: further ones are lost"
             remedy = "Leave voir some memory: ulimit -v limits it."
             self.report(Problem("record-incomplete", "the recorder", what, remedy=remedy))
 
@@ -170,11 +173,11 @@ class Overseer(Handle):
         value, error = self.ending.outcome(body)
         run_script = self.phases.run_script
         if error is not None or phase is run_script:
-            self._left(error)  # This waits for the script's threads: their events are part of it.
-        # A script that ended well by saying so, sys.exit(0), ended well.
+            self._left(error)  # This waits for the script's threads: their events belong to it.
+        # sys.exit(0) is a normal end.
         thrown = None if exit_status(error) == 0 else error
         for one in (phase,) if error is None else (phase, run_script):
-            # The child of a fork leaves the script through here as well; the run is not its own.
+            # The child of a fork also leaves the script here; the run is not its own.
             if one.pending and not in_child():
                 self.end(one, value, thrown)
         if error is not None:
@@ -207,8 +210,8 @@ class Overseer(Handle):
         return target
 
     def _connect(self) -> Recording:
-        """Open what the run writes to, and let ``giving.give`` reach the run."""
-        from ..imports import on_import, tell_failures
+        """Open the run's record and connect ``giving.give`` to the run."""
+        from ..imports import on_failure, on_import
 
         operators = f"{__package__}.operators"
         recording = self.record(self._target.title if self._target else "")
@@ -217,9 +220,9 @@ class Overseer(Handle):
             self.exit.enter_context(module.connected(self.bus))
 
         def failed(name: str, error: Exception) -> None:
-            self.report(problem_of("import", f"import {name}", error, "what waited for it failed"))
+            self.report(problem_of("import", f"import {name}", error, "its import callback failed"))
 
-        self.exit.callback(tell_failures(failed).dispose)
+        self.exit.callback(on_failure(failed).dispose)
         self.exit.callback(on_import("giving", lambda module: import_module(operators)).dispose)
         self.exit.callback(on_import(operators, connect).dispose)
         return recording
@@ -239,9 +242,9 @@ class Overseer(Handle):
 
     def _run_script(self) -> object:
         assert self.program is not None and self.recording is not None
-        # Without probes it is soon enough when there is something to record.
+        # Without probes, the record is prepared when there is something to write.
         self.recording.prepare(self._probing is not None)
-        # Of a copy: a thread of ours may be importing.
+        # A copy: voir's threads may import meanwhile.
         self._modules = {n: one for n, one in dict(sys.modules).items() if n != "__main__"}
         with self.overhead.script():
             return self.program.run()
@@ -250,20 +253,20 @@ class Overseer(Handle):
 
     def _left(self, error: BaseException | None) -> None:
         if self.status == "running":
-            self.ending.left(error, self._restore_modules)
+            self.ending.script_left(error, self._restore_modules)
 
     def finalize(self) -> None:
-        """Close the run, once: streams complete, ``finalize`` ends, the record is closed."""
+        """Close the run, once: complete the streams, end ``finalize``, close the record."""
         if self.status == "finalized" or in_child():
             return
         self.status, self.context.outcome.over = "finalized", True
         self._restore_modules()
-        # If nothing ran, there is nothing to reduce.
+        # If nothing ran, reductions have no input.
         finalize = self.phases.finalize
         probes = self._probing.complete() if self._probing is not None else []
         ran = [*probes, self.bus.complete] if self.context.located else []
-        with bounded():  # It writes files, python too: those of modules that are imported.
-            self.ending.last(
+        with bounded():  # Files are written here, also by Python for imported modules.
+            self.ending.run_all(
                 self._close_open_phases,
                 *ran,
                 lambda: self._log_phase(finalize),
@@ -279,14 +282,14 @@ class Overseer(Handle):
         recorder.close()
 
     def _close_open_phases(self) -> None:
-        # A signal can end the run in the middle of a phase.
+        # A signal can end the run inside a phase.
         phases = self.phases
         for phase in (phases.load_script, phases.run_script):
             if phase.pending and phases.parse_args.done:
                 self.end(phase)
 
     def _restore_modules(self) -> None:
-        """Put back what the script took out of ``sys.modules``: voir's last acts import."""
+        """Restore what the script removed from ``sys.modules``: the end of the run imports."""
         for name, module in self._modules.items():
             sys.modules.setdefault(name, module)
         self._modules = {}

@@ -1,8 +1,8 @@
-"""Phases, and the scheduler: resumes instruments when the phase that they wait for has ended.
+"""Phases, and the scheduler that runs instruments through them.
 
-An instrument is a callable that takes the overseer. When it returns a generator, each ``yield``
-names the phase whose end it waits for. Instruments waiting for the same phase resume in order of
-priority (higher first), then in the order in which they were required.
+An instrument is a callable that takes the overseer. If it returns a generator, each ``yield`` names
+a phase, and the instrument resumes when that phase ends. Instruments that wait for the same phase
+resume by priority (higher first), then in the order in which they were required.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 
     Instrument = Callable[..., Any]
 
-#: How often in a row an instrument may ask for phases that have ended already.
+#: Number of already ended phases that an instrument may yield in a row.
 MOST_AT_ONCE = 1000
-#: What raising an exception changes of it; the last one because setting the cause sets it.
+#: Attributes that raising an exception changes; the last one changes with the cause.
 _LINKS = ("__traceback__", "__cause__", "__context__", "__suppress_context__")
 
 
 class Phase:
-    """One stage of a run; ``value`` or ``exception`` tell how it ended.
+    """One stage of a run; ``value`` or ``exception`` is its result.
 
     Attributes:
         name: For example ``run_script``.
-        status: ``pending``, ``running`` (its instruments are being resumed) or ``done``; each is
-            also an attribute, whether it is that.
-        value: What the phase produced; for ``run_script`` the script's value.
-        exception: What ended it, or ``None``.
+        status: ``pending``, ``running`` (its instruments are being resumed) or ``done``. Each is
+            also a boolean attribute.
+        value: The value of the phase; for ``run_script`` the script's value.
+        exception: The exception that ended it, or ``None``.
     """
 
     def __init__(self, name: str, status: str = "pending") -> None:
@@ -61,7 +61,7 @@ class Phase:
         self.exception: BaseException | None = None
 
     def __call__(self, priority: float = 0) -> PhaseWithPriority:
-        """Wait for this phase with a priority: higher is resumed first.
+        """Wait for this phase with a priority: a higher one is resumed earlier.
 
         Raises:
             TypeError: The priority is not a number.
@@ -79,7 +79,7 @@ class Phase:
 
 
 class PhaseWithPriority:
-    """A phase to wait for, and how early among those who wait to be resumed."""
+    """A phase to wait for, with the priority for being resumed."""
 
     def __init__(self, phase: Phase, priority: float) -> None:
         self.phase = phase
@@ -90,11 +90,11 @@ class PhaseWithPriority:
 
 
 class PhaseSequence:
-    """The phases of a run in order, each also an attribute; ``IMMEDIATE`` never waits.
+    """The phases of a run in order, each also an attribute; ``IMMEDIATE`` does not wait.
 
     Args:
-        names: Phases to make.
-        phases: Phases that are there already, by name; they come after those.
+        names: Names of phases to create.
+        phases: Existing phases by name; they come after the created ones.
     """
 
     def __init__(self, names: Iterable[str] = (), **phases: Phase) -> None:
@@ -112,10 +112,10 @@ class PhaseSequence:
 
 
 class Misuse(VoirError):
-    """An instrument is not written as instruments are.
+    """An instrument that breaks the rules for instruments.
 
     Attributes:
-        place: ``file:line`` of the fault; None: where the instrument is defined.
+        place: ``file:line`` of the fault; None for the definition of the instrument.
     """
 
     def __init__(self, slug: str, what: str, remedy: str, place: str | None = None) -> None:
@@ -138,22 +138,22 @@ def instrument_definition(fn: Callable[..., Any]) -> Callable[..., Instrument]:
     return make
 
 
-#: The code that every such factory runs, whatever it has been made of.
+#: The code that every such factory shares.
 _MAKES = getattr(instrument_definition(callable), "__code__", None)
 
 
 def makes_instruments(value: object) -> bool:
-    """Whether ``value`` is such a factory: it is none itself, but would take the overseer."""
+    """Test whether ``value`` is a factory of instruments, not an instrument."""
     return getattr(value, "__code__", None) is _MAKES
 
 
 def uncalled(name: str) -> str:
-    """What to write in place of the bare ``name`` of such a factory."""
+    """The remedy for a factory that was not called."""
     return f"Write {name}(...): its parentheses are missing, with arguments or without."
 
 
 class _Waiting:
-    """An instrument's generator, between two of its phases."""
+    """An instrument's generator while it waits for a phase."""
 
     def __init__(self, who: str, generator: Generator[Any, Any, Any], order: int) -> None:
         self.who = who
@@ -163,17 +163,17 @@ class _Waiting:
 
 
 class Scheduler:
-    """Runs instruments through phases, and keeps their failures from each other.
+    """Runs instruments through phases, and isolates their failures.
 
     Args:
         phase_names: In the order in which they will be run.
-        args: What instruments are called with; the overseer itself, usually.
-        kwargs: The same by name.
+        args: Positional arguments for instruments; usually the overseer.
+        kwargs: Keyword arguments for instruments.
 
     Attributes:
-        phases: The phases, to be yielded by instruments.
-        states: What became of each instrument, by the name that it goes by.
-        busy: The instrument that is at work, and since when; None: none.
+        phases: The phases, for instruments to yield.
+        states: The state of each instrument, by its name in messages.
+        busy: The running instrument and its start time, if any.
     """
 
     def __init__(
@@ -189,17 +189,17 @@ class Scheduler:
         self._order = count()
         everyone = (self.phases._boot, *self.phases)
         self._heaps: dict[Phase, list[tuple[float, int, _Waiting]]] = {p: [] for p in everyone}
-        # Unhashable instruments are told apart by their ids, and must not die before the run.
+        # Unhashable instruments are identified by their ids, so they must live as long as the run.
         self._required: dict[object, Instrument] = {}
         self.states: dict[str, dict[str, object]] = {}
 
     # Starting instruments
 
     def require(self, *instruments: Instrument) -> Any:
-        """Start instruments, each once; the state of the only one, or a list of states.
+        """Start instruments, each once; return the only one's state, or a list of states.
 
-        An instrument runs at once up to the first phase that has not ended. Its state is its
-        ``__state__``; itself, if it has none.
+        An instrument runs at once, up to the first phase that has not ended. Its state is its
+        attribute ``__state__``, or else the instrument itself.
         """
         states = [self._require(instrument) for instrument in instruments]
         return states[0] if len(states) == 1 else states
@@ -235,26 +235,26 @@ class Scheduler:
 
     def _call(self, instrument: Instrument, requirer: str | None) -> object:
         if makes_instruments(instrument):
-            what = "it is no instrument: it makes one when it is called"
+            what = "it is not an instrument: calling it makes one"
             place = here() if requirer is not None else None
             raise Misuse("not-an-instrument", what, uncalled(name_of(instrument)), place)
         result = instrument(*self._args, **self._kwargs)
         if isinstance(result, (Coroutine, AsyncGenerator)):
             if isinstance(result, Coroutine):
                 result.close()
-            what = "it is an async function, and nothing here would await it"
+            what = "it is an async function, which voir does not await"
             remedy = f"Write 'def' where it has 'async def'. {SWITCHED_OFF}"
             raise Misuse("async-instrument", what, remedy)
         if isinstance(result, (Phase, PhaseWithPriority)):
             phase = result if isinstance(result, Phase) else result.phase
-            what = f"it returned the phase {phase.name}, and is over: it did not wait for it"
+            what = f"it returned the phase {phase.name}, and ended without waiting for it"
             raise Misuse("not-a-phase", what, "Write 'yield' where it has 'return'.")
         return result
 
-    # Resuming them
+    # Resuming instruments
 
     def _resume(self, waiting: _Waiting, phase: Phase) -> None:
-        with bounded():  # What it imports python may write, compiled.
+        with bounded():  # Imports write byte code.
             wanted = self._guard(waiting.who, lambda: self._advance(waiting, phase))
         if isinstance(wanted, PhaseWithPriority):
             waiting.priority = wanted.priority
@@ -262,10 +262,10 @@ class Scheduler:
             heapq.heappush(self._heaps[wanted.phase], entry)
 
     def _advance(self, waiting: _Waiting, ended: Phase) -> PhaseWithPriority | None:
-        """Step the generator until it waits for a phase that has not ended for it."""
+        """Advance the generator until it waits for a phase that has not ended."""
         wanted = self._step(waiting.generator, ended)
-        # A phase whose instruments are being resumed may be waited for again, but only further
-        # back in the queue: anything else would go round for ever.
+        # It may wait again for the phase whose instruments are being resumed, but only with a lower
+        # priority: otherwise it would loop for ever.
         for _ in range(MOST_AT_ONCE):
             if wanted is None or not (
                 wanted.phase.done or (wanted.phase is ended and wanted.priority >= waiting.priority)
@@ -274,7 +274,7 @@ class Scheduler:
             wanted = self._step(waiting.generator, wanted.phase)
         often = f"it asked {MOST_AT_ONCE} times in a row"
         what = f"{often} for phases that have ended, such as {wanted}"
-        raise Misuse("stuck", what, f"It would have gone on for ever. {SWITCHED_OFF}")
+        raise Misuse("stuck", what, f"It would loop for ever. {SWITCHED_OFF}")
 
     def _step(self, generator: Generator[Any, Any, Any], ended: Phase) -> PhaseWithPriority | None:
         try:
@@ -289,7 +289,7 @@ class Scheduler:
         if isinstance(wanted, PhaseWithPriority) and wanted.phase in self._heaps:
             return wanted
         place = _line(generator)
-        with suppress(Exception):  # That it fails to clean up too is not worth another report.
+        with suppress(Exception):  # If its cleanup fails too, one report is enough.
             generator.close()
         foreign = isinstance(wanted, PhaseWithPriority)
         fault = "a phase of another overseer" if foreign else "not a phase"
@@ -298,7 +298,7 @@ class Scheduler:
         raise Misuse("not-a-phase", what, f"Yield one of {names}. {SWITCHED_OFF}", place)
 
     def _guard(self, who: str, call: Callable[[], object]) -> object:
-        """Call on behalf of ``who``; a failure is reported."""
+        """Call on behalf of ``who``; report a failure."""
         before, self.busy = self.busy, (who, monotonic())
         try:
             with acting(who):
@@ -312,22 +312,22 @@ class Scheduler:
             self.busy = before
 
     def _failing(self, who: str, error: BaseException) -> None:
-        """What to do about ``error``, which the instrument ``who`` ended by."""
+        """Report ``error``, which the instrument ``who`` raised."""
         near: Any = getattr(error, "place", None) or self.states[who].get("where")
         self.report(problem("instrument", who, error, near=near))
 
     def report(self, problem: Problem) -> None:
-        """Note what is wrong; if it is with an instrument, that this has failed."""
+        """Record a problem; if its culprit is an instrument, mark that as failed."""
         entry = self.states.get(problem.who)
         if entry is not None:
             entry.update(state="failed", error=problem.what)
             if problem.where:
                 entry.setdefault("failed_at", problem.where)
 
-    # Ending phases, or all of the run
+    # Ending phases and the run
 
     def stop(self, value: object = None) -> NoReturn:
-        """End the run here, in good order."""
+        """End the run here, cleanly."""
         raise StopProgram(value)
 
     def abort(self, exc: BaseException) -> NoReturn:
@@ -336,10 +336,10 @@ class Scheduler:
 
     @contextmanager
     def run_phase(self, phase: Phase) -> Iterator[Callable[[object], None]]:
-        """The body is the phase: when it has run, those who wait for the phase are resumed.
+        """Run the block as the phase, then resume the instruments that wait for it.
 
-        What the block gets is called with the value of the phase, if it has one. What the body
-        raises ends the phase, and is raised again when everybody has been told.
+        Call the object that ``with`` returns to set the phase's value. An exception in the block
+        ends the phase, and is raised again after the instruments have been resumed.
         """
         values: list[object] = [None]
         error: BaseException | None = None
@@ -354,11 +354,11 @@ class Scheduler:
     def end(
         self, phase: Phase, value: object = None, exception: BaseException | None = None
     ) -> None:
-        """End ``phase``: resume, in order, every instrument that waits for it.
+        """End ``phase``: resume all instruments that wait for it, in order.
 
         Raises:
-            BaseException: What an instrument asked for (stop, abort) while it was resumed; the
-                instruments after it have been resumed all the same.
+            BaseException: A stop or abort that an instrument requested while it was resumed; the
+                instruments after it are still resumed.
         """
         if not phase.pending:
             raise InternalError("phase-twice", f"the phase {phase.name} ended twice")
@@ -372,16 +372,16 @@ class Scheduler:
         """Close instruments that wait for a phase that will not come.
 
         Raises:
-            BaseException: What an instrument asked for while it was closed.
+            BaseException: A stop or abort that an instrument requested while it was closed.
         """
         waiting = sorted(chain(*self._heaps.values()))
         _each(waiting, lambda w: self._guard(w.who, w.generator.close))
 
 
 def _each(heap: list[tuple[float, int, _Waiting]], act: Callable[[_Waiting], object]) -> None:
-    """Act on all who wait; the first requested is raised when all have been seen to.
+    """Call ``act`` for each waiting instrument; then raise the first stop that was requested.
 
-    An instrument may meanwhile require others that wait for the same phase.
+    Meanwhile an instrument may require others that wait for the same phase.
     """
     requested: BaseException | None = None
     while heap:
@@ -394,29 +394,29 @@ def _each(heap: list[tuple[float, int, _Waiting]], act: Callable[[_Waiting], obj
 
 
 def _throw(generator: Generator[Any, Any, Any], thrown: BaseException) -> object:
-    """What the generator yields when ``thrown`` is raised in it.
+    """Raise ``thrown`` in the generator; return what it yields.
 
-    That it lets it through is not its failure: it did not want to know how the script ended.
+    Letting the exception pass is not a failure: the instrument need not handle the script's end.
 
     Raises:
-        StopIteration: It has ended.
+        StopIteration: The generator has ended.
     """
     kept = [getattr(thrown, name) for name in _LINKS]
     try:
         return generator.throw(thrown)
     except BaseException as error:
-        # A StopIteration cannot leave a generator but as the cause of a RuntimeError.
+        # A StopIteration leaves a generator only as the cause of a RuntimeError.
         wrapped = isinstance(thrown, StopIteration) and error.__cause__ is thrown
         if error is not thrown and not wrapped:
             raise
-    finally:  # Its traceback is the script's, for the user to see.
+    finally:  # Keep the script's traceback as it was, for the user.
         for name, value in zip(_LINKS, kept, strict=True):
             setattr(thrown, name, value)
     raise StopIteration
 
 
 def _line(generator: Any) -> str | None:
-    """``file:line`` of the ``yield`` that the generator, or one it delegates to, stands at."""
+    """``file:line`` of the current ``yield`` in the generator, or in one that it delegates to."""
     place = None
     while (frame := getattr(generator, "gi_frame", None)) is not None:
         place = f"{frame.f_code.co_filename}:{frame.f_lineno}"

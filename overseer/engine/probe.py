@@ -1,4 +1,4 @@
-"""Probes as instruments see them; giving is imported when one of its operators is used."""
+"""Probes for instruments; giving is imported when one of its operators is used."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
 
 
-#: What a selector has that captures steps.
+#: Parts of a selector that capture steps.
 STEP_KEYS = (" as step", "compute_start", "compute_end")
 
 
 class Subscribed:
-    """A subscription: ends with ``dispose``, or with the ``with`` block that it is used in."""
+    """A subscription; ends with ``dispose``, or at the end of a ``with`` block."""
 
     def __init__(self, dispose: Callable[[], object]) -> None:
         self.dispose = dispose
@@ -35,8 +35,8 @@ class Subscribed:
         self.dispose()
 
 
-class Nowhere:
-    """The probe of a selector that cannot be read: it never fires.
+class InvalidProbe:
+    """Stands in for a probe whose selector is invalid; never fires.
 
     Args:
         selector: As the user wrote it.
@@ -49,7 +49,7 @@ class Nowhere:
         self.selector = selector
 
     def listen(self, *args: object, **kwargs: object) -> Subscribed:
-        """Nothing will come."""
+        """Return a subscription without events."""
         return Subscribed(lambda: None)
 
     arm = intercept = listen
@@ -60,10 +60,10 @@ class Probe:
 
     Args:
         placed: The probe itself.
-        bus: Where ``.give()`` sends events.
-        report: Where failing subscribers are reported.
-        absent: What an interceptor returns to leave the value alone.
-        giving: Called when all of its events are given as they are.
+        bus: Receives what ``.give()`` sends.
+        report: Reports failing subscribers.
+        absent: Return value of an interceptor that keeps the variable's value.
+        giving: Called when all events are given unchanged.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Probe:
 
     @property
     def _stream(self) -> ProbeStream:
-        """The stream with the operators, made when it is first needed."""
+        """The stream with the operators, created when it is first needed."""
         if self._made is None:
             from .operators import ProbeStream
 
@@ -88,17 +88,17 @@ class Probe:
         return self._made
 
     def subscribe(self, *args: Any, **kwargs: Any) -> Any:
-        """Call a function for each event: without operators between, when it is a plain one."""
+        """Call a function for each event, directly if it is a plain callable."""
         plain = len(args) == 1 and not kwargs and callable(args[0])
         if plain and not self.placed.overridable and not hasattr(args[0], "on_next"):
             return Subscribed(self.placed.listen(args[0]).dispose)
         return self._stream.subscribe(*args, **kwargs)
 
     def give(self, *keys: str, **extra: Any) -> Any:
-        """Give each event to the run: as it is, or its value under ``keys``, with ``extra``.
+        """Give each event to the run: as it is, or its value under ``keys``; ``extra`` is added.
 
-        The stock numbers of events that are given as they are, or with a ``task``, are recorded in
-        C; Python is called only for subscribers, and now and then for the record.
+        The stock numbers of events that are given unchanged, or with only a ``task`` added, are
+        recorded in C. Python then runs only for subscribers and for sampled events.
         """
         placed, bus = self.placed, self._bus
         own = any("task" in site.keys for site in placed.sites)
@@ -117,7 +117,7 @@ class Probe:
         ]
         for site, all_keys in every:
             if record_stock(site, site.keys, site.name, selector=placed.selector, **extra):
-                bus.tells_steps()
+                bus.step_site_added()
             bus.counted_by(site, all_keys)
 
         def wanted() -> bool:
@@ -148,19 +148,19 @@ class Probe:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Nothing: the overseer ends the stream."""
+        """Do nothing: the overseer ends the stream."""
 
     def _exit(self) -> None:
-        """End the stream: reductions emit now.
+        """End the stream: reductions emit their results.
 
         Raises:
-            BaseException: What one of them asked for, once all have ended.
+            BaseException: A stop that one of them requested, once all have ended.
         """
         if self._made is not None:
             self._made._exit()
 
 
-__all__ = ["Nowhere", "Probe", "Subscribed"]
+__all__ = ["InvalidProbe", "Probe", "Subscribed"]
 
 
 class Probing:
@@ -192,14 +192,14 @@ class Probing:
         self._charge, self._cpu_ns = charge, cpu_ns
         self._probes: list[Probe] = []
         self._given_at: dict[str, str] = {}
-        self._misread: list[dict[str, Any]] = []
+        self._invalid: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] | None = None
 
     def set(self, selector: Any, where: str, **kwargs: Any) -> Probe:
-        """Set a probe; one whose selector cannot be read never fires, and that is reported."""
+        """Set a probe; report an invalid selector, whose probe never fires."""
         from ..probes import ABSENT
 
-        placed: Any = Nowhere(str(selector))
+        placed: Any = InvalidProbe(str(selector))
         try:
             _check_selector(selector)
             placed = self.engine.probe(selector, where=where, **kwargs)
@@ -207,14 +207,14 @@ class Probing:
             who = f"probe {selector}"
             self._report(Problem(error.slug, who, error.what, where, error.remedy))
             verdict = {"selector": str(selector), "where": where, "state": "unresolved"}
-            self._misread.append({**verdict, "fired": 0, "hint": error.what})
+            self._invalid.append({**verdict, "fired": 0, "hint": error.what})
         giving = partial(self._giving, str(selector), where)
         probe = Probe(placed, self._bus, self._report, ABSENT, giving)
         self._probes.append(probe)
         return probe
 
     def _giving(self, selector: str, where: str) -> None:
-        """All events of a probe are given; those that are steps should be so once."""
+        """Note that all events of a probe are given; report steps that are given twice."""
         key = " ".join(selector.split())
         if key in self._given_at and any(word in key for word in STEP_KEYS):
             what = f"it duplicates the probe at {self._given_at[key]}: steps would be counted twice"
@@ -222,7 +222,7 @@ class Probing:
             self._report(Problem("given-twice", f"probe {selector}", what, where, remedy))
         self._given_at.setdefault(key, where)
 
-    # The script's code
+    # Instrumenting code
 
     def instrument(self, tree: Any, module: str, filename: str) -> Any:
         """Return the syntax tree to compile in place of ``tree``."""
@@ -232,24 +232,24 @@ class Probing:
         finally:
             self._charge(self._cpu_ns() - begun)
 
-    # The end
+    # The end of the run
 
     def complete(self) -> list[Callable[[], object]]:
-        """What ends the stream of each probe."""
+        """Return the functions that end the stream of each probe."""
         return [probe._exit for probe in self._probes]
 
     def close(self) -> None:
-        """Take the probes out."""
+        """Remove the probes."""
         self._verdicts = self.verdicts()
         self.engine.close()
 
     def verdicts(self) -> list[dict[str, Any]]:
-        """What became of each probe that somebody set, as ``run.json`` has it."""
+        """The state of each probe that the user set, as ``run.json`` stores it."""
         if self._verdicts is not None:
             return self._verdicts
         # Probes without a place are internal to instruments.
         found = [verdict for verdict in self.engine.verdicts() if "where" in verdict]
-        return [*found, *self._misread]
+        return [*found, *self._invalid]
 
 
 def _check_selector(selector: object) -> None:

@@ -1,6 +1,6 @@
-"""What scripts may use, with or without voir: ``give``, ``log``, ``app``, ``iterate``, ``profile``.
+"""The functions that scripts may call: ``give``, ``log``, ``app``, ``iterate`` and ``profile``.
 
-Under plain python all of them do nothing but what the script needs of them.
+Without voir they only do what the script itself depends on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..context import Own
 from ..errors import Problem
 from ..recorder.choice import null_span
 from . import overseer as runs
-from .bus import keys_in_force, numbers
+from .bus import inherited_keys, numbers
 from .overseer import active
 
 TYPE_CHECKING = False
@@ -32,29 +32,29 @@ _END: Any = object()
 
 
 class Give:
-    """``give(key=value)``: an event for whoever instruments the script.
+    """``give(key=value)``: give an event to instruments.
 
-    The same as giving's ``give``, without importing it for keywords, blocks and inherited keys.
+    Compatible with giving's ``give``; keywords, blocks and inherited keys work without giving.
     """
 
     def __call__(self, *args: Any, **values: Any) -> Any:
-        """Give an event; a single positional argument is returned."""
+        """Give an event; return the argument if it is a single positional one."""
         if (args or not values) and (active() is not None or _own_handlers()):
-            # Called from here, for it looks at the source of the caller of this function.
+            # Called from this frame, because it reads the source of this function's caller.
             values = {**_operators().named(self, args, _report), **values}
         self.produce(values)
         return args[0] if len(args) == 1 else None
 
     @property
     def inherited(self) -> ContextVar[dict[str, Any]]:
-        """What holds the keys that events inherit."""
+        """The context variable that holds inherited keys."""
         if (overseer := active()) is not None:
-            overseer.bus.may_inherit()
-        return keys_in_force
+            overseer.bus.enable_inheritance()
+        return inherited_keys
 
     @contextmanager
     def inherit(self, **keys: Any) -> Iterator[None]:
-        """Within, every event has ``keys``, but for those it has of its own."""
+        """Add ``keys`` to every event in the block, unless the event has them."""
         inherited = self.inherited
         before = inherited.get()
         values = {**before, **keys}
@@ -64,17 +64,17 @@ class Give:
         finally:
             try:
                 inherited.reset(token)
-            except ValueError:  # In another thread or asyncio task; but there are its values.
+            except ValueError:  # Closed in another context, which shares the dict.
                 values.clear()
                 values.update(before)
 
     @contextmanager
     def wrap(self, name: str, **keys: Any) -> Iterator[Event]:
-        """Give an event at the beginning of a block, and one at its end, as giving does.
+        """Give an event at the start of a block and one at its end, as giving does.
 
         Args:
             name: The kind of block.
-            keys: What both events have; what is put into the yielded dict, only the last has.
+            keys: Keys of both events; what is put into the yielded dict is added to the last one.
         """
         number = next(numbers)
         self.produce({"$wrap": {"name": name, "step": "begin", "id": number}, **keys})
@@ -86,7 +86,7 @@ class Give:
 
     @contextmanager
     def wrap_inherit(self, name: str, **keys: Any) -> Iterator[Event]:
-        """A block of which every event has ``keys``."""
+        """As :meth:`wrap`, with ``keys`` added to every event in the block."""
         with self.inherit(**keys), self.wrap(name) as extra:
             yield extra
 
@@ -107,12 +107,12 @@ give = Give()
 
 
 def _publish(values: Event) -> None:
-    """Give an event of voir's own: strict operators pass over it if it lacks their key."""
+    """Give an event of voir's own; strict operators skip it if it lacks their key."""
     give.produce(Own(values))
 
 
-def _hand(values: Event) -> None:
-    """Hand such an event over that nothing is to be counted from: it is not recorded."""
+def _publish_unrecorded(values: Event) -> None:
+    """As :func:`_publish`, without recording the event."""
     event = Own({**give.inherited.get(), **values})
     for handler in _own_handlers():
         handler(event)
@@ -122,7 +122,7 @@ def _hand(values: Event) -> None:
 
 @cache
 def _operators() -> Any:
-    """Our side of giving, which is imported if need be."""
+    """The module of giving's operators; imports giving on first use."""
     begun = thread_time_ns()
     from . import operators
 
@@ -137,19 +137,19 @@ def _report(problem: Problem) -> None:
 
 
 def _own_handlers() -> tuple[Callable[[Event], object], ...]:
-    """Who listens by a ``given()`` of the script's own; giving is there if anybody does."""
+    """Subscribers of the script's own ``given()`` blocks; empty unless giving is imported."""
     return _operators().own_handlers() if "giving" in sys.modules else ()
 
 
 def log(*events: dict[str, Any], **values: Any) -> None:
-    """Send an event straight out of the process: ``log(loss=0.5)``."""
+    """Send an event out of the process directly: ``log(loss=0.5)``."""
     if (overseer := active()) is not None:
         for event in (*events, *([values] if values else ())):
             overseer.log(event)
 
 
 def app(*objects: Mapping[str, Any], **values: Any) -> None:
-    """Show data of the script's own with the run: ``app(dataset="digits", revision=3)``."""
+    """Show the script's own data with the run: ``app(dataset="digits", revision=3)``."""
     if (overseer := active()) is not None:
         overseer.app(*objects, **values)
 
@@ -161,16 +161,16 @@ def iterate(
     ignore_loading: bool = False,
     batch_size: int | Callable[[T], int] | None = None,
 ) -> Iterator[T]:
-    """Iterate, and tell voir how far it is: ``progress`` events under ``task``.
+    """Iterate, and report the position to voir in ``progress`` events under ``task``.
 
     Args:
-        task: What this loop does, for example ``train``.
-        iterable: What to iterate over; its length, if it has one, is the total.
-        report_batch: Also wrap each iteration in a ``step``, whose end carries the batch. It lasts
-            until the next batch is asked for, the last one until the loop is left.
-        ignore_loading: Leave the time spent in the iterator out of the step.
-        batch_size: The number of items in a batch, or a function of the batch; without it the
-            batch itself is given.
+        task: Name of this loop's work, for example ``train``.
+        iterable: The iterable; its length, if it has one, is the total.
+        report_batch: Wrap each iteration in a ``step``, whose end carries the batch. The step lasts
+            until the next batch is requested, the last step until the loop is left.
+        ignore_loading: Exclude the time spent in the iterator from the step.
+        batch_size: Number of items in a batch, or a function of the batch that returns it. By
+            default the event carries the batch itself.
     """
     overseer = active()
     if overseer is None and not _own_handlers():
@@ -189,7 +189,7 @@ def iterate(
                     return
                 yield batch
                 continue
-            # Where nobody knows whether one more comes, the step begins when it has come.
+            # If the length is unknown, the step begins when the batch has arrived.
             begun = early = not ignore_loading and total is not None and done < total
             number, sized = next(numbers), empty
             if early:
@@ -199,9 +199,9 @@ def iterate(
                     batch = next(iterator, _END)
                 if batch is _END:
                     if total is None and not ignore_loading:
-                        # As voir 0.2 has it: there the end is asked for within a step.
-                        _mark("begin", number, empty, _hand)
-                        _mark("end", number, empty, _hand)
+                        # As in voir 0.2, where the end of the iterable is found inside a step.
+                        _mark("begin", number, empty, _publish_unrecorded)
+                        _mark("end", number, empty, _publish_unrecorded)
                     return
                 sized = {"task": task, **_size(batch, batch_size)}
                 if not early:
@@ -210,7 +210,7 @@ def iterate(
                 yield batch
             except GeneratorExit:
                 begun = False
-                with suppress(StopProgram):  # It has left the loop: nothing can be raised here.
+                with suppress(StopProgram):  # The generator is closed: it cannot raise in the loop.
                     _mark("end", number, sized)
                 raise
             finally:
@@ -218,20 +218,20 @@ def iterate(
                     _mark("end", number, sized)
 
 
-def _mark(end: str, number: int, values: Event, tell: Callable[[Event], None] = _publish) -> None:
+def _mark(end: str, number: int, values: Event, give: Callable[[Event], None] = _publish) -> None:
     """Give one end of a step."""
-    tell({"$wrap": {"name": "step", "step": end, "id": number}, **values})
+    give({"$wrap": {"name": "step", "step": end, "id": number}, **values})
 
 
 def _size(batch: Any, size: Any) -> dict[str, Any]:
-    """What a step's event says of its batch."""
+    """The entry for the batch in a step's event."""
     if size is None:
         return {"batch": batch}
     if not callable(size):
         return {"batch_size": size}
     try:
         return {"batch_size": size(batch)}
-    except Exception as error:  # The script does not call it under plain python.
+    except Exception as error:  # Plain Python does not call it, so it must not end the script.
         what = f"{name_of(size)} raised {said(error)}: items are not known"
         _report(Problem("batch-size", "iterate", what))
         return {"batch_size": None}
@@ -240,16 +240,16 @@ def _size(batch: Any, size: Any) -> dict[str, Any]:
 def _length(iterable: Iterable[object]) -> int | None:
     try:
         return len(iterable)  # type: ignore[arg-type]
-    except Exception:  # An IterableDataset has a DataLoader's __len__, which raises.
+    except Exception:  # A DataLoader over an IterableDataset has a __len__ that raises.
         return None
 
 
 class Profile(ContextDecorator):
-    """A part of the script that is traced, as a context manager or a decorator.
+    """Traces a part of the script; a context manager and decorator.
 
     Args:
-        start: Begins to trace; returns what ends it.
-        options: For ``start``.
+        start: Starts tracing; returns the function that ends it.
+        options: Arguments for ``start``.
     """
 
     def __init__(self, start: Callable[..., Callable[[], object]], *options: object) -> None:
@@ -266,17 +266,17 @@ class Profile(ContextDecorator):
 
 
 def profile(level: str = "step", ms_duration: float | None = None) -> Profile:
-    """Trace what runs within: ``with voir.profile(level="op", ms_duration=15000): ...``.
+    """Trace the block: ``with voir.profile(level="op", ms_duration=15000): ...``.
 
-    Under voir it writes to the run's ``trace.pftrace``, whether ``--trace`` was given or not;
-    with ``--no-trace``, and under plain python, it does nothing.
+    Under voir it writes to the run's ``trace.pftrace``, with or without ``--trace``. With
+    ``--no-trace``, and under plain Python, it does nothing.
 
     Args:
-        level: ``step``, ``module`` (every module's forward too) or ``op`` (PyTorch's operators
-            and kernels too).
-        ms_duration: Trace no longer than this, in milliseconds.
+        level: ``step``, ``module`` (adds the forward of every module) or ``op`` (adds PyTorch's
+            operators and kernels).
+        ms_duration: Maximum duration in milliseconds.
     """
-    run = runs._active  # A call to learn it would be half of what this may cost.
+    run = runs._active  # Read directly: calling active() would take half of the time allowed here.
     if run is None or not run.profilers:
         return null_span  # type: ignore[no-any-return]
     return Profile(run.profilers[-1], level, ms_duration)

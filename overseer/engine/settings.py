@@ -1,6 +1,6 @@
-"""What configuration files and the environment choose for options, checked as argparse would.
+"""Option values from configuration files and the environment, checked as argparse does.
 
-Files are those of --config, in YAML or TOML, and [tool.voir] in pyproject.toml.
+The files are those of --config, in YAML or TOML, and [tool.voir] in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ FALSE = {"0", "false", "no", "off", "n", ""}
 
 
 class Fallback(list):  # type: ignore[type-arg]
-    """A list that the command line replaces, where argparse would append to it."""
+    """A list that values on the command line replace; argparse would append to it."""
 
     def __copy__(self) -> list[Any]:
         return []
 
 
 class Layers:
-    """Collects values for options; what is taken later wins.
+    """Collects values for options; later ones win.
 
     Args:
         actions: The options.
         groups: The destinations of dataclasses of options, whose fields may be nested.
-        convert: Makes a text a value of an option.
+        convert: Converts text to a value of an option.
 
     Attributes:
-        chosen: The value for each destination that has one.
+        chosen: Values by destination.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class Layers:
         self.chosen: dict[str, Any] = {}
 
     def take_config(self, source: str, values: Mapping[str, Any], group: str = "") -> None:
-        """Take what a configuration file sets.
+        """Take the values of a configuration file.
 
         Args:
-            source: What to call the file in messages.
-            values: The option's name, with dashes or underscores, to its value.
-            group: The dataclass that the names are fields of, and a dot.
+            source: Name of the file in messages.
+            values: Values by the option's name, with dashes or underscores.
+            group: Prefix of the names if they are fields of a dataclass, with a trailing dot.
 
         Raises:
-            UsageError: There is no such option, or its value is wrong.
+            UsageError: There is no such option, or its value is invalid.
         """
         for key, value in values.items():
             name = group + str(key).replace("-", "_")
@@ -74,13 +74,13 @@ class Layers:
                 self.chosen[action.dest] = self._checked(action, value, f"{source}: {key}")
 
     def take_environment(self, environ: Mapping[str, str]) -> set[str]:
-        """Take what the options' variables set; an empty one sets nothing but a switch.
+        """Take the values of the options' variables; empty ones are ignored, except for switches.
 
         Returns:
             The destinations that were set.
 
         Raises:
-            UsageError: A value is wrong.
+            UsageError: A value is invalid.
         """
         found = set()
         for name, action in self._variables.items():
@@ -92,17 +92,17 @@ class Layers:
         return found
 
     def misspelt(self, environ: Mapping[str, str]) -> Iterator[Problem]:
-        """Variables that are nearly those of an option; others are somebody else's."""
+        """Report variables that nearly match an option; others belong to other programs."""
         for name in environ:
             ours = name.startswith("VOIR_") and name not in self._variables
             if ours and (near := nearest(name, self._variables, cutoff=0.85)):
-                what = "it is set, and there is no such option"
+                what = "it is set, but there is no such option"
                 remedy = f"Did you mean {' or '.join(near)}?"
                 yield Problem("unknown-variable", name, what, remedy=remedy)
 
     def _named(self, key: str, source: str, group: str) -> argparse.Action:
         names = {_long(action).lstrip("-"): action for action in self._actions}
-        if group:  # Within it, options go by their fields.
+        if group:  # Within a group, fields name the options.
             inside = [action for action in self._actions if action.dest.startswith(group)]
             names = {action.dest.removeprefix(group): action for action in inside}
         names = {name.replace("_", "-"): action for name, action in names.items()}
@@ -111,7 +111,7 @@ class Layers:
             return names[wanted]
         near = nearest(wanted, names)
         remedy = f"Did you mean {' or '.join(near)}?" if near else "voir --help lists the options."
-        raise UsageError("config-option", f"{source} sets {key!r}, which is no option", remedy)
+        raise UsageError("config-option", f"{source} sets {key!r}, which is not an option", remedy)
 
     def _checked(self, action: argparse.Action, value: Any, source: str) -> Any:
         if _is_switch(action):
@@ -140,7 +140,7 @@ class Layers:
 
 
 def variable(action: argparse.Action) -> str:
-    """The environment variable that sets an option: ``--run-dir`` is ``VOIR_RUN_DIR``."""
+    """The environment variable of an option: ``VOIR_RUN_DIR`` for ``--run-dir``."""
     return "VOIR_" + _long(action).lstrip("-").replace("-", "_").replace(".", "_").upper()
 
 
@@ -165,7 +165,7 @@ def _from_text(action: argparse.Action, text: str, name: str) -> Any:
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """The two known names most like ``name``, none of them less than ``cutoff``."""
+    """Up to two known names similar to ``name``, by at least ``cutoff``."""
     from difflib import get_close_matches
 
     return get_close_matches(name, list(known), n=2, cutoff=cutoff)
@@ -181,30 +181,30 @@ def _wrong(source: str, value: object, wanted: str) -> UsageError:
 def configurations(
     own: list[str], environ: Mapping[str, str], directory: str, report: Report | None = None
 ) -> Iterator[tuple[str, Values]]:
-    """What each configuration file that applies sets, after its name; later ones win.
+    """Yield the name and the values of each configuration file that applies; later ones win.
 
     Args:
         own: voir's own part of the command line.
-        environ: ``VOIR_CONFIG`` names files when ``--config`` does not.
-        directory: Where to look for ``pyproject.toml``, and above.
-        report: Told when ``pyproject.toml`` cannot be trusted; without it that is passed over.
+        environ: ``VOIR_CONFIG`` names files if ``--config`` does not.
+        directory: Directory in and above which to look for ``pyproject.toml``.
+        report: Reports a ``pyproject.toml`` that cannot be trusted.
 
     Raises:
         UsageError: One of them is missing, unreadable or malformed.
     """
     if (table := read_pyproject(directory, report)) is not None:
         yield table
-    # An option and its value are one token by now.
+    # Option and value have been joined into one token.
     named = [token.partition("=")[2] for token in own if token.startswith("--config=")]
     for path in named or words(environ.get("VOIR_CONFIG", ""), "VOIR_CONFIG"):
         yield path, read_config(path, "--config" if named else "VOIR_CONFIG")
 
 
 def words(text: str, name: str) -> list[str]:
-    """The words of what the variable ``name`` holds, as a shell would have them.
+    """Split the text of the variable ``name`` into words, as a shell does.
 
     Raises:
-        UsageError: A quotation has no end.
+        UsageError: A quotation mark is not closed.
     """
     if not text:
         return []
@@ -213,15 +213,15 @@ def words(text: str, name: str) -> list[str]:
     try:
         return split(text)
     except ValueError:
-        raise _wrong(name, text, "words; a quotation in it has no end") from None
+        raise _wrong(name, text, "words; a quotation mark is not closed") from None
 
 
 def read_config(path: str, by: str = "--config") -> Values:
-    """The mapping in a YAML or TOML file.
+    """Return the mapping in a YAML or TOML file.
 
     Args:
         path: The file.
-        by: What named it.
+        by: The option or variable that names it.
 
     Raises:
         UsageError: It is missing, unreadable, malformed, or not a mapping.
@@ -241,7 +241,7 @@ def _mapping(values: object, source: str, shape: str) -> Values:
     if isinstance(values, dict):
         return values
     what = f"{source}: it holds a {type(values).__name__}, not a mapping"
-    raise UsageError("config-malformed", what, f"Write one '{shape}' a line.")
+    raise UsageError("config-malformed", what, f"Write one '{shape}' per line.")
 
 
 def _parse_toml(data: bytes, path: str) -> Values:
@@ -287,7 +287,7 @@ def _tool_table(path: str, report: Report | None) -> tuple[str, Values] | None:
             data = file.read()
     except OSError:
         return None
-    if b"voir" not in data:  # Parsing TOML costs milliseconds that most projects need not pay.
+    if b"voir" not in data:  # Parsing TOML takes milliseconds; most projects do not need it.
         return None
     tool = _parse_toml(data, path).get("tool")
     table = tool.get("voir") if isinstance(tool, dict) else None
@@ -295,7 +295,7 @@ def _tool_table(path: str, report: Report | None) -> tuple[str, Values] | None:
         return None
     from .voirfile import distrust
 
-    reason = distrust(path)  # It could name a voirfile.
+    reason = distrust(path)  # It may name a voirfile.
     if reason is not None:
         if report is not None:
             remedy = "Its [tool.voir] was not used. If you trust it: --config with a copy of it."
@@ -306,11 +306,11 @@ def _tool_table(path: str, report: Report | None) -> tuple[str, Values] | None:
 
 
 def _without_untrusted(table: Values, report: Report | None) -> Values:
-    """What a project sets, without the voirfiles among it that somebody else could have written.
+    """Remove voirfiles that other users could have written from a project's settings.
 
     Args:
-        table: It may come with the project, from anybody; so it vouches for nothing.
-        report: Told what is left out.
+        table: The settings. They may come with the project, so the table itself is no authority.
+        report: Reports what is removed.
     """
     from .voirfile import distrust
 

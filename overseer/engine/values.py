@@ -1,4 +1,4 @@
-"""Values on the bus, for operators: tensors without their graphs, extremes of tensors."""
+"""Values for operators: tensors detached from their graphs, and extremes of tensors."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Containers of more than this are the script's own, and take too long to go through.
+#: Larger containers are the script's own; traversing them would take too long.
 MAX_LENGTH = 64
-#: How far down containers are gone through: an event, an output, and what that is made of.
+#: Nesting levels of containers to traverse: an event, an output, and its parts.
 MAX_NESTING = 4
 
 
 def _tensor() -> Any:
-    """torch's class of tensors; None where the script has not imported torch."""
+    """torch's tensor class; None unless the script has imported torch."""
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
 def detached(value: Any, deep: int = MAX_NESTING) -> Any:
-    """``value`` without the graph that it, or a tensor in it, hangs on.
+    """Return ``value`` without the autograd graphs of the tensors in it.
 
-    Dictionaries, tuples and lists are copied if something in them hangs on a graph; anything else
-    is the object itself.
+    Dictionaries, tuples and lists are copied if they contain a tensor with a graph; other objects
+    are returned as they are.
     """
     tensor = _tensor()
     try:
         return value if tensor is None else _detached(value, tensor, deep)
-    except Exception:  # An odd object of the script's is nobody's failure.
+    except Exception:  # An unusual object of the script's must not cause a failure.
         return value
 
 
 def _detached(value: Any, tensor: type, deep: int) -> Any:
-    kind = type(value)  # Not isinstance: that asks the object, which may be a proxy of anything.
+    kind = type(value)  # Not isinstance, which asks the object: it may be a proxy.
     if issubclass(kind, tensor):
         return value.detach() if value.requires_grad else value
     mapping = kind is dict or kind is Own
@@ -54,25 +54,25 @@ def _detached(value: Any, tensor: type, deep: int) -> Any:
 
 
 def least(last: Any, new: Any) -> Any:
-    """The least so far, by giving's rule; of tensors without waiting for their device."""
+    """The minimum so far, by giving's rule; does not wait for a tensor's device."""
     return _chosen(last > new, new, last)
 
 
 def greatest(last: Any, new: Any) -> Any:
-    """The greatest so far, by giving's rule; of tensors without waiting for their device."""
+    """The maximum so far, by giving's rule; does not wait for a tensor's device."""
     return _chosen(last > new, last, new)
 
 
 def _chosen(greater: Any, then: Any, otherwise: Any) -> Any:
     tensor = _tensor()
     if tensor is not None and _alike(then, otherwise, tensor):
-        # Not torch.minimum: a NaN wins there, and loses or is forgotten by giving's rule.
+        # Not torch.minimum: there a NaN wins, by giving's rule it loses or is forgotten.
         return sys.modules["torch"].where(greater, then, otherwise)
     return then if greater else otherwise
 
 
 def _alike(one: Any, other: Any, tensor: type) -> bool:
-    """Whether both are tensors of one element that torch can choose from without converting."""
+    """Test whether torch can choose between the two without a conversion."""
     if not (issubclass(type(one), tensor) and issubclass(type(other), tensor)):
         return False
     form = (other.dtype, other.device, other.layout, other.shape)

@@ -1,7 +1,7 @@
-"""Where instruments come from: which voirfiles apply, and what other distributions contribute.
+"""Finds and loads instruments: from voirfiles that apply, and from other distributions.
 
-And whether these can be trusted. What is installed is told from file names: importlib.metadata is
-slow.
+Voirfiles must be trustworthy. Installed distributions are found by their file names, because
+importlib.metadata is slow.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ FILENAME = "voirfile.py"
 PREFIX = "instrument_"
 EXPLICIT = "__instruments__"
 ROOTS = (".git", "pyproject.toml")
-#: What voirfiles of old Milabench import, and where that is now.
+#: The package that voirfiles of old Milabench import, and the current one.
 OLD, OLD_INSTRUMENT, HOME = "milabench", "instrument_argparse", "voir.instruments"
-#: The entry points that are instruments.
+#: The group of entry points that are instruments.
 GROUP = "voir.instrument"
 
 
 class Found:
-    """A voirfile that applies, and why."""
+    """A voirfile that applies, with the reason."""
 
     __slots__ = ("path", "why")
 
@@ -44,17 +44,17 @@ class Found:
 def find(
     given: Iterable[str], environ: Mapping[str, str], cwd: str, script: str | None, report: Report
 ) -> list[Found]:
-    """The voirfiles that apply, in the order in which they are loaded, each once.
+    """Find the voirfiles that apply, in the order in which they are loaded, each once.
 
     Args:
-        given: What ``--voirfile`` named; these are trusted, and nothing else is looked for.
-        environ: ``VOIRFILE`` names several, separated by spaces or the path separator.
+        given: Paths from ``--voirfile``; they are trusted, and no others are searched for.
+        environ: ``VOIRFILE`` may name several, separated by spaces or the path separator.
         cwd: The current directory.
-        script: The script's file, when it is known.
-        report: Told about every voirfile that is refused.
+        script: The script's file, if known.
+        report: Reports each voirfile that is not trusted.
 
     Raises:
-        UsageError: A voirfile that was named does not exist.
+        UsageError: A named voirfile does not exist.
     """
     if named := list(given):
         return [_existing(path, "--voirfile") for path in named]
@@ -66,7 +66,7 @@ def find(
         if real in seen or not os.path.isfile(real):
             continue
         if script and os.path.exists(script) and os.path.samefile(real, script):
-            continue  # It is run once, as the script.
+            continue  # It runs once, as the script.
         seen.add(real)
         if reason := distrust(one.path):
             remedy = f"It was not run. If you trust it: --voirfile {one.path}"
@@ -77,7 +77,7 @@ def find(
 
 
 def _paths(text: str) -> list[str]:
-    """The paths in VOIRFILE; one with spaces in it can only stand alone."""
+    """The paths in VOIRFILE; a path with spaces must be the only one."""
     return [text] if os.path.isfile(text) else text.replace(os.pathsep, " ").split()
 
 
@@ -92,7 +92,7 @@ def _existing(path: str, why: str) -> Found:
 
 
 def _places(cwd: str, script: str | None) -> Iterator[Found]:
-    if not cwd:  # It has been deleted: nothing can be found from here.
+    if not cwd:  # The current directory has been deleted.
         return
     home = os.path.dirname(os.path.abspath(script)) if script else cwd
     yield Found(os.path.join(cwd, FILENAME), "it is in the current directory")
@@ -103,7 +103,7 @@ def _places(cwd: str, script: str | None) -> Iterator[Found]:
 
 
 def _parents_in_project(start: str) -> list[str]:
-    """The directories above ``start`` up to the project's root; none outside a project."""
+    """The directories above ``start``, up to the project's root; empty outside a project."""
     above = [os.path.realpath(start)]
     while not any(os.path.exists(os.path.join(above[-1], mark)) for mark in ROOTS):
         parent = os.path.dirname(above[-1])
@@ -114,11 +114,10 @@ def _parents_in_project(start: str) -> list[str]:
 
 
 def distrust(path: str) -> str | None:
-    """Why somebody else could have written the file at ``path``, or ``None``.
+    """The reason why another user could have written the file at ``path``, or ``None``.
 
-    The file and the directories that it and, if it is a link, its target are in must belong to
-    the user or to root, and must not be writable by everybody, nor by a group that the user is not
-    in.
+    The file and its directory, and those of the target if it is a link, must belong to the user or
+    to root. They must not be writable by everyone, nor by a group that the user is not in.
     """
     if not hasattr(os, "geteuid"):
         return None
@@ -138,18 +137,18 @@ def _fault(place: str, what: str) -> str | None:
     if status.st_mode & 0o020 and status.st_gid not in {0, os.getegid(), *os.getgroups()}:
         return f"{what} can be written by a group that you are not in (gid {status.st_gid})"
     if status.st_uid not in (os.geteuid(), 0):
-        return f"{what} belongs to somebody else (uid {status.st_uid}, yours is {os.geteuid()})"
+        return f"{what} belongs to another user (uid {status.st_uid}, yours is {os.geteuid()})"
     return None
 
 
 def load(found: Iterable[Found], report: Report) -> list[Callable[..., Any]]:
-    """Run voirfiles and collect their instruments; one that fails is reported and left out."""
+    """Run voirfiles and collect their instruments; a failing one is reported and ignored."""
     each = (_run(one.path, f"__voir{n or ''}__", report) for n, one in enumerate(found))
     return [instrument for instruments in each for instrument in instruments]
 
 
 def _run(path: str, name: str, report: Report) -> list[Callable[..., Any]]:
-    """The instruments that a voirfile defines; none if it fails."""
+    """Return the instruments that a voirfile defines; empty if it fails."""
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
@@ -174,12 +173,12 @@ def _run(path: str, name: str, report: Report) -> list[Callable[..., Any]]:
 
 
 def _failed(path: str, error: BaseException) -> Problem:
-    remedy = "The script runs without it. To run without it on purpose: --no-voirfile"
+    remedy = "The script runs without it. To ignore it: --no-voirfile"
     place, slug, what, advice = where(error), "voirfile-failed", f"it failed: {said(error)}", None
     if isinstance(error, VoirError):
         from traceback import walk_tb
 
-        # An instrument refuses what the voirfile gives it: its own last line is at fault.
+        # An instrument rejects the voirfile's values: the voirfile's last line is at fault.
         frames = walk_tb(error.__traceback__)
         lines = [line for frame, line in frames if frame.f_code.co_filename == path]
         place, slug, what, advice = f"{path}:{lines[-1]}", error.slug, error.what, error.remedy
@@ -195,22 +194,22 @@ def _failed(path: str, error: BaseException) -> Problem:
 
 
 def _collected(path: str, names: Mapping[str, Any], report: Report) -> list[Callable[..., Any]]:
-    """The instruments among what a voirfile defines.
+    """Return the instruments among the names that a voirfile defines.
 
-    They are what ``__instruments__`` has, or everything named ``instrument_*``; lists, tuples, sets
-    and dicts of instruments count, nested too.
+    They are the value of ``__instruments__``, or everything named ``instrument_*``. Lists, tuples,
+    sets and dicts of instruments count, nested ones too.
     """
     declared = [EXPLICIT] if EXPLICIT in names else [n for n, v in names.items() if _is_one(n, v)]
     found = [one for name in declared for one in flat(name, names[name])]
     if not found and EXPLICIT not in names:
-        what = f"it has no instrument: nothing in it has a name that begins with {PREFIX}"
-        remedy = "Name a function so, or list instruments under __instruments__."
+        what = f"it has no instrument: no name in it begins with {PREFIX}"
+        remedy = "Name a function like that, or list instruments under __instruments__."
         report(Problem("voirfile-empty", path, what, remedy=remedy))
     return callables(found, path, report)
 
 
 def _is_one(name: str, value: object) -> bool:
-    # A decorator and modules may have such names, and be imported.
+    # Decorators and modules may have such names too.
     others = isinstance(value, ModuleType) or value is instrument_definition
     return name.startswith(PREFIX) and not others
 
@@ -218,26 +217,27 @@ def _is_one(name: str, value: object) -> bool:
 def callables(
     found: Iterable[tuple[str, Any]], who: str, report: Report
 ) -> list[Callable[..., Any]]:
-    """The instruments among ``found``; what is none is reported by its name."""
+    """Return the instruments among ``found``; report other objects by name."""
     instruments = []
     for name, value in found:
         if makes_instruments(value):
-            # One that is defined under such a name is for others to call, as in voir 0.2.
+            # A factory defined under such a name is called by others, as in voir 0.2.
             if (made := name_of(value)) == name:
                 continue
-            what, remedy = f"{made}, which is no instrument: it makes one", uncalled(made)
+            what = f"{made}, which is not an instrument: calling it makes one"
+            remedy = uncalled(made)
         elif callable(value):
             instruments.append(value)
             continue
         else:
             what = f"{value!r:.60}, which is not an instrument: it cannot be called"
-            remedy = "It is left out. An instrument is a function that takes the overseer."
+            remedy = "It is ignored. An instrument is a function that takes the overseer."
         report(Problem("not-an-instrument", who, f"{name} is {what}", remedy=remedy))
     return instruments
 
 
 def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Each thing in ``value``, however deep, with the expression that leads to it."""
+    """Yield each object in ``value``, at any depth, with the expression that leads to it."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             yield from flat(f"{name}[{key!r}]", one)
@@ -250,12 +250,12 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 @contextmanager
 def _old_names(source: bytes) -> Iterator[None]:
-    """Within, ``from milabench.opt import instrument_argparse`` works without Milabench.
+    """Within the block, ``from milabench.opt import instrument_argparse`` works without Milabench.
 
-    A Milabench that is installed goes first, and none is there afterwards.
+    An installed Milabench takes precedence. The stand-in is removed afterwards.
 
     Args:
-        source: Of the voirfile; where it does not name Milabench, nothing is done.
+        source: The voirfile's source; nothing is done unless it names Milabench.
     """
     if OLD.encode() not in source or find_spec(OLD) is not None:
         yield
@@ -270,13 +270,13 @@ def _old_names(source: bytes) -> Iterator[None]:
         del sys.modules[package.__name__], sys.modules[module.__name__]
 
 
-# What is installed
+# Installed distributions
 
 
 def contributed(report: Report) -> list[Callable[..., Any]]:
     """Load the instruments of every installed distribution that declares any."""
-    # importlib.metadata would parse all of them, and importing it costs as much as the rest of a
-    # start; hardly any environment has what is looked for.
+    # importlib.metadata would parse all of them, and importing it takes as long as the rest of the
+    # start. Few environments have such a distribution.
     if not any(map(_declares, _distributions())):
         return []
     from importlib.metadata import entry_points
@@ -288,7 +288,7 @@ def contributed(report: Report) -> list[Callable[..., Any]]:
 
 
 def _distributions() -> Iterator[str]:
-    """The directory of metadata of each installed distribution."""
+    """Yield the metadata directory of each installed distribution."""
     for directory in dict.fromkeys(sys.path):
         try:
             names = os.listdir(directory or ".")
@@ -307,13 +307,13 @@ def _load(point: Any, report: Report) -> list[Callable[..., Any]]:
         if isinstance(error, KeyboardInterrupt):
             raise
         what = f"{point.value} failed to load: {said(error)}"
-        report(Problem("entry-point", who, what, where(error), "It is left out."))
+        report(Problem("entry-point", who, what, where(error), "It is ignored."))
         return []
 
 
 def _declares(distribution: str) -> bool:
     try:
-        # A file object takes twice as long, for each of them.
+        # A file object takes twice as long.
         fd = os.open(f"{distribution}/entry_points.txt", os.O_RDONLY)
     except OSError:
         return False

@@ -91,7 +91,7 @@ def open_source(path: str, module: str = MAIN) -> ModuleSource:
         said = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
         line = getattr(error, "lineno", None)
         what = f"python cannot read {path}: {said}" + (f" at line {line}" if line else "")
-        raise VoirError("init-syntax", what, "Mend that first; then run voir init again.") from None
+        raise VoirError("init-syntax", what, "Fix that first; then run voir init again.") from None
     if not tree.body:
         raise VoirError("init-empty", f"{path} is empty", "There is nothing in it to probe.")
     return ModuleSource(path, module, tree)

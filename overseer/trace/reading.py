@@ -262,7 +262,7 @@ def _absent(given: Path) -> tuple[str, str]:
     if log.is_file() and not is_own(log.parent):
         return f"{log} belongs to another user", "Copy the run, and export the copy's trace."
     if log.is_file():
-        return f"{log} has not been exported to a trace", f"Make it: voir trace export {given}"
+        return f"{log} has not been exported to a trace", f"Write it: voir trace export {given}"
     if not given.is_dir():
         return f"there is no trace at {given}", record
     named = sorted(path.name for path in given.glob("*.pftrace") if path.name != TRACE_NAME)

@@ -53,7 +53,7 @@ def test_it_names_versions_recorder_and_shared_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("free_threaded", "remedy"), [(0, f"{PIP} voir-overseer"), (1, "needs the interpreter lock")]
+    ("free_threaded", "remedy"), [(0, f"{PIP} voir-overseer"), (1, "needs the GIL")]
 )
 def test_what_is_not_compiled_is_told_with_the_line_that_rebuilds_it(
     monkeypatch: pytest.MonkeyPatch, free_threaded: int, remedy: str
@@ -105,9 +105,9 @@ ENDED = '{"ended": "x", "exit_status": 0, "problems": [{}]}'
 @pytest.mark.parametrize(
     ("name", "content", "state", "said"),
     [
-        ("run.json", ENDED, "ok", "complete, exit status 0; 1 problem under its key problems"),
+        ("run.json", ENDED, "ok", "complete, exit status 0; 1 problem under the key problems"),
         ("run.json", '{"ended": "x", "ended_by": "killed"}', "ok", "complete, killed"),
-        ("run.json", "{}", "note", "has no end: the run goes on, or ran on another machine"),
+        ("run.json", "{}", "note", "has no end: it is running, or ran on another machine"),
         ("run.json", "{", "bad", "run.json is no valid run.json"),
         ("run.json", None, "bad", "is missing"),
         ("metrics.jsonl", "{}\n{}\n", "ok", "2 events"),
@@ -116,8 +116,8 @@ ENDED = '{"ended": "x", "exit_status": 0, "problems": [{}]}'
         ("metrics.jsonl", None, "note", "is missing: nothing was given or logged"),
         (TRACE, None, "note", "is not there"),
         (TRACE, "x" * 999, "bad", "is not a Perfetto trace"),
-        (TRACE, f"{PACKET}{'x' * 999}", "bad", "1 event in 1 row; unreadable are 999"),
-        ("trace.log", "x", "note", "is not made yet: its log is there"),
+        (TRACE, f"{PACKET}{'x' * 999}", "bad", "1 event in 1 row; unreadable: 999"),
+        ("trace.log", "x", "note", "is not written yet; its log is there"),
     ],
 )
 def test_of_each_file_it_says_how_sound_it_is(
@@ -131,7 +131,7 @@ def test_of_each_file_it_says_how_sound_it_is(
     about = found[TRACE if name == "trace.log" else name]
     assert (about[0], said in about[1]) == (state, True), about
     if name == "trace.log":
-        assert about[2] == f"Make it: voir trace export {tmp_path}"
+        assert about[2] == f"Write it: voir trace export {tmp_path}"
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_of_each_file_it_says_how_sound_it_is(
     [
         ({}, "ok", "", ""),
         ({"unfinished": 1}, "note", "; 1 span without an end", ""),
-        ({"dropped": 3}, "note", "; 3 events were dropped", "--trace-max-mb"),
+        ({"dropped": 3}, "note", "; 3 events dropped", "--trace-max-mb"),
         ({"torn_bytes": 20, "broken_packets": 2}, "bad",
-         "; unreadable are 20 bytes and 2 packets", "copy it anew"),
+         "; unreadable: 20 bytes and 2 packets", "copy it again"),
     ],
 )  # fmt: skip
 def test_of_a_trace_it_says_what_its_reader_counted(

@@ -163,13 +163,13 @@ def test_an_instrument_that_holds_the_script_up_is_named(
 
     def instrument_slow(ov: Any) -> Iterator[Any]:
         yield ov.phases.parse_args
-        while "holds the script up" not in told.getvalue():
+        while "blocks the script" not in told.getvalue():
             time.sleep(0.01)
 
     ov = Overseer([instrument_slow], stderr=told)
     ov.watch_instruments()
     ov(["--quiet", "--no-record", str(place.path / "main.py")])
-    assert "instrument_slow: it holds the script up" in told.getvalue()
+    assert "instrument_slow: it blocks the script" in told.getvalue()
     assert "test_failures.py:" in told.getvalue()
     assert [state["state"] for state in ov.states.values()] == ["ok"]
 

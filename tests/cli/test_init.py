@@ -45,7 +45,7 @@ def test_it_writes_a_voirfile_beside_the_script(place: Place, width: int) -> Non
 
 def test_a_voirfile_that_is_there_is_left_alone(place: Place) -> None:
     mine = place.write("voirfile.py", "# mine\n")
-    with pytest.raises(VoirError, match="there is a voirfile already"):  # Before anything is run.
+    with pytest.raises(VoirError, match="a voirfile exists already"):  # Before anything is run.
         said("init", "main.py")
     assert mine.read_text() == "# mine\n"
     said("init", "--force", "main.py")
@@ -71,9 +71,9 @@ def test_a_modules_own_functions_are_probed(place: Place) -> None:
 
 
 UNKNOWN = {
-    "no loop": ("print(1)\n", "it has no loop to name"),
+    "no loop": ("print(1)\n", "no loop found"),
     "two training loops": (LOOP + LOOP.replace("train", "again"), "//again(x as batch, loss)"),
-    "a deep expression": ("x = " + "+".join(["1"] * 900), "it has no loop to name"),
+    "a deep expression": ("x = " + "+".join(["1"] * 900), "no loop found"),
     "a loop without a loss": ("for x in [1]:\n    y = x\n", "// > LOSS as loss"),
 }
 
@@ -90,8 +90,8 @@ def test_what_has_no_recognisable_loop_gets_no_file(place: Place, name: str) -> 
 def test_a_script_without_torch_is_run_to_its_end_and_read(place: Place) -> None:
     done = place.voir("init", "main.py")
     assert done.status == 0, done.stderr
-    assert done.stdout.startswith("voir: runs main.py for 20 steps")
-    assert "it does not import torch: only its text is read" in done.stdout
+    assert done.stdout.startswith("voir: running main.py for 20 steps")
+    assert "it does not import torch; using its source only" in done.stdout
     ran = place.voir("--strict", "--run-dir", "run", "main.py")
     assert (ran.status, "3 steps · 6 items" in ran.stderr) == (0, True), ran.stderr
 

@@ -64,7 +64,7 @@ def test_a_run_is_named_by_its_path_or_how_far_back_it_is(
     with pytest.raises(VoirError, match=r"^-4 is further back than the 3 runs"):
         run_directory("-4")
     monkeypatch.setenv("VOIR_RUN_DIR", "elsewhere")
-    with pytest.raises(VoirError, match=r"^elsewhere/ holds no run"):
+    with pytest.raises(VoirError, match=r"^elsewhere/ contains no run"):
         run_directory(None)
     place.rename("elsewhere")
     assert said("show").startswith("voir: main.py · finished")
@@ -95,7 +95,7 @@ def test_all_of_a_run_is_shown_or_its_facts_for_programs(place: Path) -> None:
 def test_a_file_of_events_that_is_not_whole_is_told(place: Path) -> None:
     for line, partial in (('{"t": 1}\n', False), ('{"t": 1', True)):
         (place / "c/metrics.jsonl").write_text(line)
-        told = "partial   metrics.jsonl ends within a line" in said("show", "voir-runs/c")
+        told = "partial   metrics.jsonl ends in the middle of a line" in said("show", "voir-runs/c")
         assert told == partial
 
 
@@ -170,8 +170,8 @@ def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("found", "first"),
-    [(HERE, "goes on: running"), ({**HERE, "pid": 2**22 + 1}, "killed"),
-     (FAR, "goes on, or did not finish")],
+    [(HERE, "running"), ({**HERE, "pid": 2**22 + 1}, "killed"),
+     (FAR, "running, or did not finish")],
 )  # fmt: skip
 def test_a_run_without_an_end_goes_on_or_was_killed(
     tmp_path: Path, found: dict[str, Any], first: str, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +184,7 @@ def test_a_run_without_an_end_goes_on_or_was_killed(
         monkeypatch.setattr(f"{killed}.read_header", lambda directory: object())
     put(tmp_path, seconds=5.0, tasks={"train": TASK}, **found)
     shown = said("show", str(tmp_path))
-    assert ("; figures of " in shown) == (first == "goes on: running")
+    assert ("; figures of " in shown) == (first == "running")
     lines = re.sub(r"; figures of [\d.]+ s ago", "", shown).splitlines()
     assert lines[:2] == [f"voir: main.py · {first} · 5.00 s", "  train     9 steps"]
 
@@ -208,8 +208,8 @@ def test_a_run_that_begins_after_the_watcher_is_waited_for(place: Path) -> None:
         lambda: put(late, "2020-01-01T00:00:00Z", **FAR),
         lambda: put(late, "2020-01-01T00:00:00Z", **ENDED, app={"late": 1}),
     )
-    assert shown[0] == "voir: no run goes on in voir-runs; waiting\n"
-    assert shown[1].startswith("voir: main.py · goes on, or did not finish\n")
+    assert shown[0] == "voir: no run is running in voir-runs; waiting\n"
+    assert shown[1].startswith("voir: main.py · running, or did not finish\n")
     assert "late 1" in shown[2]
     assert len(shown) == 3
 
@@ -219,12 +219,12 @@ def test_the_latest_run_is_watched_if_it_goes_on_and_one_further_back_if_named(p
     put(place / "d", "2021-01-01T00:00:00Z", **FAR)
     shown = watch(None, lambda: put(place / "d", "2021-01-01T00:00:00Z", **ENDED))
     assert [text.splitlines()[0].split(" · ")[1] for text in shown] == [
-        "goes on, or did not finish",
+        "running, or did not finish",
         "finished",
     ]
     place.rename(place.with_name("other"))
     shown = watch(None, lambda: put(place / "new", "2022-01-01T00:00:00Z", **ENDED))
-    assert shown[0] == "voir: no run goes on in voir-runs; waiting\n"
+    assert shown[0] == "voir: no run is running in voir-runs; waiting\n"
     with pytest.raises(VoirError, match="further back"):
         watch("-3")
 
@@ -254,7 +254,7 @@ def test_each_change_is_shown_until_the_run_has_ended(tmp_path: Path) -> None:
         lambda: put(run, **ENDED),
     )
     assert shown[0] == f"voir: {run}: there is no such directory; waiting\n"
-    assert shown[1].startswith("voir: main.py · goes on, or did not finish\n")
+    assert shown[1].startswith("voir: main.py · running, or did not finish\n")
     assert "  train     9 steps\n" in shown[2]
     assert shown[3].startswith(f"voir: {run}/run.json is no valid run.json")
     assert shown[4:] == watch(run) == [said("show", str(run))]

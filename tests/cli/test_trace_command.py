@@ -76,7 +76,7 @@ def exported(run: Path, to: str, output: Path) -> Path:
 def test_the_summary_is_as_people_have_seen_it(run: Path) -> None:
     golden("trace/summary.txt", said("trace", "summary", str(run)))
     text = said("trace", "summary", str(run), "--top", "1")
-    assert "and 2 labels more: --top 3" in text and "run_script" in text
+    assert "and 2 more labels: --top 3" in text and "run_script" in text
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_many_rows_and_deep_trees_are_cut_short(tmp_path: Path) -> None:
         made.at(100, TYPE_BEGIN, "deep", f"level {number} with a name of some length")
     trace = open_trace(made.close(tmp_path / "many.pftrace"))
     lines = summary(trace, 10).splitlines()
-    assert "and 31 rows more: --top 41" in lines
+    assert "and 31 more rows: --top 41" in lines
     assert next(line for line in lines if line.startswith("  span")).split()[1:] == ["0+1", "-"]
     lines = summary(trace, 100).splitlines()
     assert max(map(len, lines)) < 100

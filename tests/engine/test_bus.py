@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from overseer.boundary import OverseerAbort, StopProgram, acting
-from overseer.engine.bus import MAX_KEY_SETS, Bus, keys_in_force
+from overseer.engine.bus import MAX_KEY_SETS, Bus, inherited_keys
 from overseer.engine.probe import Probe
 from overseer.errors import Problem
 from overseer.probes import PlacedProbe
@@ -120,7 +120,7 @@ def test_more_combinations_of_keys_than_are_remembered_are_still_delivered(
     for number in range(MAX_KEY_SETS + 10):
         stream.push({"x": 1, f"key {number}": 1})
     assert len(seen) == MAX_KEY_SETS + 10
-    assert len(stream._heard) == MAX_KEY_SETS
+    assert len(stream._by_keys) == MAX_KEY_SETS
 
 
 def test_two_streams_that_push_into_each_other_do_not_wait_for_each_other() -> None:
@@ -336,11 +336,11 @@ def test_pairs_are_recorded_by_their_names(bus: Bus) -> None:
 
 def test_inherited_keys_are_part_of_an_event(bus: Bus, seen: list[Event]) -> None:
     bus.listen(seen.append)
-    token = keys_in_force.set({"task": "eval"})
+    token = inherited_keys.set({"task": "eval"})
     bus.give({"loss": 1})
-    bus.may_inherit()
+    bus.enable_inheritance()
     bus.give({"loss": 2})
-    keys_in_force.reset(token)
+    inherited_keys.reset(token)
     assert seen == [{"loss": 1}, {"task": "eval", "loss": 2}]
 
 

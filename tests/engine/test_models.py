@@ -112,8 +112,8 @@ class Picky:
         (Options, "--mode=slow", {}, "--mode: 'slow' is none of fast, safe"),
         (Options, "--kind=c", {}, "--kind: 'c' is none of a, b, 3"),
         (Options, "--sizes=x", {}, "--sizes: invalid int value: 'x'"),
-        (Options, "", {"opts": {"no": 1}}, "voir.toml, opts sets 'no', which is no option"),
-        (Picky, "--low=-1", {}, "Picky refuses its values: ValueError: low must not be negative"),
+        (Options, "", {"opts": {"no": 1}}, "voir.toml, opts sets 'no', which is not an option"),
+        (Picky, "--low=-1", {}, "Picky rejects its values: ValueError: low must not be negative"),
     ],
 )
 def test_a_wrong_value_is_a_usage_error(
@@ -132,7 +132,7 @@ UNHELD = (dict[str, int], tuple[int, str], set[int], int | str, Any)
     [
         *[(one, f"Odd.x is a {one}, which a command line cannot hold") for one in UNHELD],
         (list[bool], "an item of Odd.x is a <class 'bool'>, which a command line cannot hold"),
-        ("Nowhere", "the types of Odd's fields cannot be told: name 'Nowhere' is not defined"),
+        ("Nowhere", "the types of Odd's fields cannot be resolved: name 'Nowhere' is not defined"),
     ],
 )
 def test_a_type_that_a_command_line_cannot_hold_is_refused(hint: Any, said: str) -> None:

@@ -13,7 +13,7 @@ from overseer.boundary import acting
 from overseer.engine.bus import Bus
 from overseer.engine.handle import LogStream
 from overseer.engine.operators import Given, ProbeStream
-from overseer.engine.probe import Nowhere
+from overseer.engine.probe import InvalidProbe
 from overseer.errors import Problem, VoirError
 from overseer.probes import ABSENT, PlacedProbe
 from overseer.probes.selector import read
@@ -181,10 +181,10 @@ def test_a_key_that_is_missing_is_named_with_what_to_write(
         run.given["loss", "batch"].accum()
         run.given["loss"].accum()
     run.stream.push(event)
-    what = f"it takes 'loss' from every event, and one came that {has}"
+    what = f"it takes 'loss' from every event, but an event {has}"
     remedies = ["'?loss', '?batch'", "'?loss'"]
     assert [(p.slug, p.what, p.remedy) for p in run.problems] == [
-        ("missing-key", what, f"Write [{r}] to pass over events without it. It is switched off.")
+        ("missing-key", what, f"Write [{r}] to skip events without it. It is switched off.")
         for r in remedies
     ]
     assert all(str(p.where).startswith(f"{__file__}:") for p in run.problems)
@@ -406,7 +406,7 @@ def test_operators_see_one_event_at_a_time_over_all_threads(probed: Probed) -> N
 
 
 def test_a_selector_that_cannot_be_read_makes_a_probe_that_never_fires(run: Run) -> None:
-    probe = ProbeStream(Nowhere("//f >"), run.stream.push, run.problems.append)
+    probe = ProbeStream(InvalidProbe("//f >"), run.stream.push, run.problems.append)
     probe.give()
     values = probe["x"].count().accum()
     probe._exit()

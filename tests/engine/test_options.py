@@ -162,10 +162,10 @@ SCRIPTS = "The script's own options come after the script."
         ({"size": [1, 2, 3]}, "option-value", "voir.toml: size is [1, 2, 3]\n  It must be a list"),
         ({"voirfile": [["a"]]}, "option-value", "voir.toml: voirfile is ['a']\n  It must be a s"),
         ({"run_dri": "x"}, "config-option",
-         "voir.toml sets 'run_dri', which is no option\n  Did you mean run-dir?"),
+         "voir.toml sets 'run_dri', which is not an option\n  Did you mean run-dir?"),
         ({"quux": 1}, "config-option",
-         "voir.toml sets 'quux', which is no option\n  voir --help lists the options."),
-        ({"help": True}, "config-option", "voir.toml sets 'help', which is no option"),
+         "voir.toml sets 'quux', which is not an option\n  voir --help lists the options."),
+        ({"help": True}, "config-option", "voir.toml sets 'help', which is not an option"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_or_value_is_refused_with_its_source(

@@ -182,7 +182,7 @@ def test_a_file_of_roots_is_trusted_and_one_of_somebody_elses_is_not(
 ) -> None:
     path = home.write("voirfile.py", "")
     os.chown(path, NOBODY, -1)
-    assert distrust(str(path)) == "it belongs to somebody else (uid 65534, yours is 0)"
+    assert distrust(str(path)) == "it belongs to another user (uid 65534, yours is 0)"
     os.chown(path.parent, NOBODY, -1)
     assert "its directory belongs to somebody else" in str(distrust(str(path)))
     for place in (path, path.parent):
@@ -253,13 +253,14 @@ def test_what_is_no_instrument_is_reported_and_the_rest_is_kept(home: Home) -> N
     )
     assert [one.__name__ for one in found] == ["print", "log"]
     assert {one.slug for one in home.problems} == {"not-an-instrument"}
-    left = "It is left out. An instrument is a function that takes the overseer."
+    left = "It is ignored. An instrument is a function that takes the overseer."
     assert [(one.what, (one.remedy or "").partition(":")[0]) for one in home.problems] == [
         ("instrument_x is 3, which is not an instrument: it cannot be called", left),
         ("instrument_y['a'][1] is None, which is not an instrument: it cannot be called", left),
-        ("instrument_stop is early_stop, which is no instrument: it makes one",
+        ("instrument_stop is early_stop, which is not an instrument: calling it makes one",
          "Write early_stop(...)"),
-        ("instrument_more[0] is log, which is no instrument: it makes one", "Write log(...)"),
+        ("instrument_more[0] is log, which is not an instrument: calling it makes one",
+         "Write log(...)"),
     ]  # fmt: skip
 
 

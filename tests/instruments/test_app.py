@@ -49,7 +49,7 @@ def test_it_is_echoed_in_the_record_and_in_the_summary_and_the_last_value_stands
     assert done.seen == (0, "done\n")
     assert place.record()["app"] == {**FILE, "revision": 2, "weights": "NaN", "seed": 3}
     assert "app       dataset digits · sizes [8, 8] · revision 2 · weights NaN" in done.stderr
-    assert "app: it was given [1, 2], which is no mapping [app-object]" in done.stderr
+    assert "app: it was given [1, 2], which is not a mapping [app-object]" in done.stderr
 
 
 def test_a_file_nobody_named_is_not_taken(place: Place) -> None:

@@ -73,7 +73,7 @@ def test_it_looks_as_it_should_fits_and_colours_change_nothing_else(name: str, w
         ({"exit_status": 3, "stopped_early": True}, "exit status 3"),
         ({"exit_status": 1, "error": "RuntimeError: disk is gone"}, "RuntimeError: disk is gone"),
         ({"ended": "x", "ended_by": "replaced by another program"}, "replaced by another program"),
-        ({"state": "goes on: in loading for 12 s"}, "goes on: in loading for 12 s"),
+        ({"state": "running: in loading for 12 s"}, "running: in loading for 12 s"),
         ({}, "did not finish"),
         ({"rank": 1, "world_size": 2, "exit_status": 0}, "rank 1 of 2 · finished"),
         ({"rank": 0, "world_size": None, "exit_status": 0}, "rank 0 · finished"),

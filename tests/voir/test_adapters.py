@@ -68,7 +68,7 @@ def test_a_configuration_of_what_is_no_option_is_a_usage_error(
 ) -> None:
     with pytest.raises(SystemExit):
         parsed("", config)
-    assert "sets 'numbr', which is no option" in capsys.readouterr().err
+    assert "sets 'numbr', which is not an option" in capsys.readouterr().err
 
 
 def test_a_logger_writes_lines_of_json_to_a_path_or_a_descriptor(tmp_path: Path) -> None:
