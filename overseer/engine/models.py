@@ -158,7 +158,7 @@ def _named(choices: dict[str, Any], more: typing.Mapping[str, Any] | None = None
     def choose(text: str) -> Any:
         if text in known:
             return known[text]
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
 
     return {"type": choose, "metavar": "{" + ",".join(choices) + "}"}
 

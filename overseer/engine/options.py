@@ -226,7 +226,7 @@ class OptionParser(argparse.ArgumentParser):
             flatten: Name the options after the fields; else ``--<dest>.<field>``.
 
         Returns:
-            What has the instance once options are parsed, whoever else's is called ``dest``.
+            The model; its ``value`` holds the instance once options have been parsed.
         """
         from .models import add_model
 

@@ -109,8 +109,8 @@ class Picky:
     [
         (Options, "", {}, "the following arguments are required: --steps"),
         (Options, "--steps=x", {}, "--steps: invalid int value: 'x'"),
-        (Options, "--mode=slow", {}, "--mode: 'slow' is none of fast, safe"),
-        (Options, "--kind=c", {}, "--kind: 'c' is none of a, b, 3"),
+        (Options, "--mode=slow", {}, "--mode: 'slow' is not one of fast, safe"),
+        (Options, "--kind=c", {}, "--kind: 'c' is not one of a, b, 3"),
         (Options, "--sizes=x", {}, "--sizes: invalid int value: 'x'"),
         (Options, "", {"opts": {"no": 1}}, "voir.toml, opts sets 'no', which is not an option"),
         (Picky, "--low=-1", {}, "Picky rejects its values: ValueError: low must not be negative"),
