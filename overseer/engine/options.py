@@ -253,16 +253,16 @@ def add_options(parser: OptionParser) -> None:
     add("--completion", metavar="bash|zsh", choices=("bash", "zsh"),
         help="print a shell script that completes voir's options, and exit")  # fmt: skip
     add("--voirfile", action="append", default=[], metavar="FILE",
-        help="load this voirfile instead of searching for one; repeatable")  # fmt: skip
+        help="load this voirfile instead of searching; repeatable")  # fmt: skip
     add("--no-voirfile", action="store_true", help="do not load voirfiles")
     add("--config", action="append", default=[], metavar="FILE",
         help="set options from a YAML or TOML file; repeatable")  # fmt: skip
     add("--run-dir", action=_RunDir, metavar="DIR",
-        help="record the run in this directory instead of below voir-runs")  # fmt: skip
+        help="record the run in DIR instead of below voir-runs")  # fmt: skip
     add("--no-record", action="store_true", help="write no run directory")
     add("--quiet", action="store_true", help="print no summary")
     add("--strict", action="store_true",
-        help="exit with status 4 if an instrument failed or a probe never fired")  # fmt: skip
+        help="exit with status 4 after a problem or a silent probe")  # fmt: skip
     add("--debug", action="store_true", help="log which voirfiles and probes are used, and why")
 
 
