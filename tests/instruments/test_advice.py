@@ -44,7 +44,7 @@ def given(selector: str) -> str:
 SAID = {
     ("--train-rate", "//train > loss"): f"Give each step, for example {given(STEP)}",
     ("--train-rate", SIZELESS): f"Give the batch with each step, for example {given(STEP)}",
-    ("--loading-rate", STEP): f"Give what is loading, for example {given(LOADING)}",
+    ("--loading-rate", STEP): f"Give the loading of batches, for example {given(LOADING)}",
     ("--metric step", WORK): "--metric step ignores pairs: leave it out",
     ("--metric wrap", STEP): "--metric wrap ignores step events: leave it out",
 }
