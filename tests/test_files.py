@@ -61,7 +61,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
         ("fifo", "regular"),
         ("zeros", "regular"),
         (".", "regular"),
-        ("large", "at most"),
+        ("large", "the limit is"),
     ):
         with pytest.raises(OSError, match=said):
             files.read(tmp_path / name)

@@ -86,7 +86,7 @@ def test_it_calls_as_whose_it_is_unseen_and_charged_until_it_is_left(calls):
     with calls.timer(work, first=3600.0) as timer:  # The first call is as soon as the second.
         thread = timer._thread
         assert calls.wait(5)
-    assert (thread.over(0), timers._open, timers.hidden) == (True, [], set())
+    assert (thread.join(0), timers._open, timers.hidden) == (True, [], set())
     assert (threading.enumerate(), names) == (before, {"instrument_x"})
     assert len(calls.charges) == calls.count
     assert all(charge > 0 for charge in calls.charges)
@@ -98,7 +98,7 @@ def test_leaving_it_waits_for_no_next_call_also_where_eventlet_has_replaced_the_
     with calls.timer(seconds=3600.0, first=3600.0) as timer:
         thread = timer._thread
         monkeypatch.setattr(threading, "_allocate_lock", raising(AssertionError()))
-    assert (thread.over(0), calls.count) == (True, 0)
+    assert (thread.join(0), calls.count) == (True, 0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -115,7 +115,7 @@ def test_a_thread_that_waits_leaves_signals_to_the_main_one(calls):
 
     with calls.timer(body, seconds=3600.0) as timer:
         assert calls.wait(1)
-        assert any((called and blocks()) or timer._thread.over(0.01) for _ in range(2000))
+        assert any((called and blocks()) or timer._thread.join(0.01) for _ in range(2000))
     assert called == [False]
 
 
@@ -123,9 +123,9 @@ def test_leaving_it_does_not_wait_for_ever_for_a_call_that_hangs(calls, hangs):
     with calls.timer(lambda: hangs.wait(PATIENCE)) as timer:
         thread = timer._thread
         assert calls.wait(1)
-    assert not thread.over(0)
+    assert not thread.join(0)
     hangs.set()
-    assert thread.over(PATIENCE)
+    assert thread.join(PATIENCE)
 
 
 def test_it_may_be_left_on_its_own_thread(calls):
@@ -139,7 +139,7 @@ def test_it_may_be_left_on_its_own_thread(calls):
 def test_what_was_left_while_its_thread_woke_up_is_not_called(calls):
     timer = calls.timer()
     timer._due = 0.0
-    timer._turns(SimpleNamespace(asked=lambda seconds: setattr(timer, "_over", True)))
+    timer._turns(SimpleNamespace(stop_requested=lambda seconds: setattr(timer, "_over", True)))
     assert calls.count == 0
 
 
@@ -149,7 +149,7 @@ def test_calls_never_take_more_than_half_of_the_time(calls, monkeypatch, took, p
     monkeypatch.setattr(timers, "perf_counter", lambda: now[0])
     timer = calls.timer(lambda: now.insert(0, took), seconds=1.0)
     timer._due = 0.0
-    timer._turns(SimpleNamespace(asked=lambda wait: waits.append(wait) or len(waits) > 1))
+    timer._turns(SimpleNamespace(stop_requested=lambda wait: waits.append(wait) or len(waits) > 1))
     assert waits == [0, pause]
 
 
@@ -172,7 +172,7 @@ def test_an_interval_must_be_above_zero(calls, seconds):
 )
 def test_what_fails_is_reported_once_and_neither_called_nor_begun_again(calls, options, slug, what):
     with calls.timer(**options) as timer:
-        assert timer._thread.over(PATIENCE)
+        assert timer._thread.join(PATIENCE)
         fork()
         assert timer._thread is None
     (problem,) = calls.problems
@@ -182,7 +182,7 @@ def test_what_fails_is_reported_once_and_neither_called_nor_begun_again(calls, o
 
 def test_one_that_cannot_even_be_reported_ends_silently(calls):
     with calls.timer(raising(ValueError("no")), report=raising(OSError())) as timer:
-        assert timer._thread.over(PATIENCE)
+        assert timer._thread.join(PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_where_no_thread_can_begin_that_is_reported_and_the_rest_goes_on(
 def test_what_the_user_asked_for_is_handed_on(calls, error):
     stops = []
     with calls.timer(raising(error), on_stop=stops.append) as timer:
-        assert timer._thread.over(PATIENCE)
+        assert timer._thread.join(PATIENCE)
     assert (stops, calls.problems, calls.count) == ([error], [], 1)
 
 
@@ -220,7 +220,7 @@ def test_there_is_no_thread_while_a_thread_forks_and_then_one(calls):
         timers._before_fork()
         timers._before_fork()  # Another thread forks too.
         timers._after_fork()
-        assert (thread.over(0), timer._thread) == (True, None)
+        assert (thread.join(0), timer._thread) == (True, None)
         with calls.timer() as second:  # Nor does one begin meanwhile.
             assert second._thread is None
             timers._after_fork()
@@ -229,7 +229,7 @@ def test_there_is_no_thread_while_a_thread_forks_and_then_one(calls):
         timer.resume()
         assert timer._thread is thread
         assert calls.wait(calls.count + 1)
-    assert thread.over(0)
+    assert thread.join(0)
 
 
 def test_in_the_child_there_is_no_timer(calls):
@@ -254,4 +254,4 @@ def test_after_a_fork_in_a_call_that_hangs_there_is_no_second_call_beside_it(cal
         assert calls.count == 1
         hangs.set()
         assert calls.wait(2)
-        assert first.over(0)
+        assert first.join(0)

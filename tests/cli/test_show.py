@@ -61,7 +61,7 @@ def test_a_run_is_named_by_its_path_or_how_far_back_it_is(
 ) -> None:
     for named, found in NAMED.items():
         assert run_directory(named) == Path("voir-runs") / found
-    with pytest.raises(VoirError, match=r"^-4 is further back than the 3 runs"):
+    with pytest.raises(VoirError, match=r"^-4 is further back than the 3 existing runs"):
         run_directory("-4")
     monkeypatch.setenv("VOIR_RUN_DIR", "elsewhere")
     with pytest.raises(VoirError, match=r"^elsewhere/ contains no run"):

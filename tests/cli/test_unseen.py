@@ -133,7 +133,7 @@ def test_a_script_that_looks_at_itself_sees_no_probe(
                       "--voirfile", "vf.py", "main.py")  # fmt: skip
     assert plain.stderr.count("Traceback") == 2 and "closed" in plain.stdout
     assert under.seen == plain.seen
-    ours = ("voir: ", "  at ", "  its place", "  that code", "  there is")
+    ours = ("voir: ", "  at ", "  its place", "  its code", "  there is")
     said = [line for line in under.stderr.splitlines() if not line.startswith(ours)]
     assert said == plain.stderr.splitlines()
     fired = dict(zip(expected, (tmp_path / "fired").read_text().split(), strict=True))

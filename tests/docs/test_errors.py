@@ -183,8 +183,6 @@ REFUSED = {
     "run-damaged": Case("show run", files={"run/run.json": ""}),
     "run-missing": Case("show voir-runs/yesterday"),
     "sql": Case("sql run 'select los from events'", files={**RUN, "run/metrics.jsonl": ""}),
-    "steps-damaged": Case("sql run 'select * from steps'",
-                          files={**RUN, "run/metrics.jsonl": "", "run/steps.npy": "step"}),
     "sql-unwritable": Case("sql run --to run.db", files={**RUN, "run.db": ""}),
     "option-value": Case(env={"VOIR_DEBUG": "perhaps"}),
     "unknown-option": Case("--dahs main.py"),

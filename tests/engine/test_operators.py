@@ -205,7 +205,7 @@ def test_a_reduction_of_nothing_is_reported_in_words_unless_that_is_allowed(
     probed.probe._exit()
     problem = probed.problem
     assert (problem.slug, problem.who) == ("nothing-given", "instrument_x")
-    assert "never given" in problem.what
+    assert "no matching event was given" in problem.what
     assert ".allow_empty()" in str(problem.remedy)
     assert str(problem.where).startswith(f"{__file__}:")
 
@@ -240,7 +240,7 @@ def test_events_of_voir_s_own_are_passed_over_where_they_lack_the_key(ov: Overse
     sample(ov, load=1, gpudata=2)
     assert (found, loads, ov.problems) == ([[3], [(3, 2)], [3]], [0, 1], [])
     ov.give(epoch=1)
-    assert ["one came that has only epoch" in problem.what for problem in ov.problems] == [True] * 3
+    assert ["an event has only epoch" in problem.what for problem in ov.problems] == [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_what_stands_in_one_is_none(ov: Overseer, key: str) -> None:
     ov.given["?gpudata"]["0"].accum()
     sample(ov, gpudata={key: 1})
     (problem,) = ov.problems
-    assert f"one came that has only {key}" in problem.what
+    assert f"an event has only {key}" in problem.what
 
 
 # Operators that raise, and that give

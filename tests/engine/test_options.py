@@ -128,7 +128,7 @@ def test_each_source_sets_options_and_the_stronger_one_wins(
     assert type(found["voirfile"]) is list
 
 
-PYTHONS = "there is no option {0}\n  Python's own options go to python: python {0} -m voir SCRIPT"
+PYTHONS = "there is no option {0}\n  Pass Python's own options to python: python {0} -m voir SCRIPT"
 SCRIPTS = "The script's own options come after the script."
 
 

@@ -299,7 +299,7 @@ def factory(ov: Run, n: int = 1) -> None: ...
         (takes_nothing, "instrument", "takes 0 positional arguments", "It is switched off"),
         (function, "async-instrument", "it is an async function", "Write 'def' where it has"),
         (generator, "async-instrument", "it is an async function", "Write 'def' where it has"),
-        (returns_a_phase, "not-a-phase", "it returned the phase init, and is", "Write 'yield' "),
+        (returns_a_phase, "not-a-phase", "it returned the phase init, and ended", "Write 'yield' "),
         (returns_a_priority, "not-a-phase", "it returned the phase init", "Write 'yield' where"),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -54,7 +54,7 @@ def test_kinds_that_open_another_one_are_of_its_ring() -> None:
 
 
 def test_parts_have_the_numbers_that_the_fold_uses() -> None:
-    numbers = [getattr(events, part.upper()) for part in k.PARTS]
+    numbers = [getattr(events, f"PART_{part.upper()}") for part in k.PARTS]
     assert numbers == list(range(len(k.PARTS)))
 
 
