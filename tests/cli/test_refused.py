@@ -54,7 +54,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             "init -m no.such.module",
             "init-script",
-            "cannot find the source of module no.such.module",
+            "source of module no.such.module",
         ),
         ("init main.ipynb", "init-notebook", "main.ipynb is a notebook"),
         ("init nested.py", "init-syntax", "python cannot read nested.py"),
