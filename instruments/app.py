@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-REMEDY = 'Write an object into it, for example {"dataset": "digits", "revision": 3}.'
+APP_EXAMPLE = 'Write an object into it, for example {"dataset": "digits", "revision": 3}.'
 
 
 def instrument_app(ov: Overseer) -> Generator[Any, Any, None]:
@@ -41,8 +41,8 @@ def _read(path: str) -> dict[str, Any]:
             found = json.load(file)
     except (OSError, ValueError, RecursionError) as error:
         why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise UsageError("app-file", f"--app {path} {why}", REMEDY) from None
+        raise UsageError("app-file", f"--app {path} {why}", APP_EXAMPLE) from None
     if not isinstance(found, dict):
         what = f"--app {path} holds a {type(found).__name__}, not an object"
-        raise UsageError("app-file", what, REMEDY)
+        raise UsageError("app-file", what, APP_EXAMPLE)
     return found

@@ -43,10 +43,10 @@ FRAMEWORKS = {
 PICKLERS = ("cloudpickle.cloudpickle", "joblib.externals.cloudpickle.cloudpickle",
             "ray.cloudpickle.cloudpickle")  # fmt: skip
 #: Attributes that tell PyTorch from another module named ``torch``.
-PARTS = ("Tensor", "_C", "nn", "optim")
+TORCH_NAMES = ("Tensor", "_C", "nn", "optim")
 #: Method calls that make a loop a training loop.
 LEARNS = frozenset({"backward", "step"})
-REMEDY = "Run each process under voir, as `torchrun --no-python voir SCRIPT` does."
+RUN_EACH = "Run each process under voir, as `torchrun --no-python voir SCRIPT` does."
 
 
 def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
@@ -95,7 +95,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     if started and fold is not None and not fold.tasks:  # None: it has not imported PyTorch.
         n = "a process" if started == 1 else f"{started} processes"
         what = f"no step was seen, but the script started {n} that voir cannot see"
-        ov.report(Problem("other-processes", "auto", what, remedy=REMEDY))
+        ov.report(Problem("other-processes", "auto", what, remedy=RUN_EACH))
 
 
 def processes() -> int:
@@ -111,7 +111,7 @@ def _go_over(tree: Any) -> None:
 
 
 def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
-    if not all(hasattr(torch, part) for part in PARTS):
+    if not all(hasattr(torch, part) for part in TORCH_NAMES):
         return  # Another module of that name.
     from .hooks import pytorch
 

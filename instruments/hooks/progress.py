@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from overseer import Overseer
 
 #: Distinct bars that are followed; further ones are ignored.
-BARS = 64
+MAX_BARS = 64
 #: Epochs in descriptions: ``Epoch 3/10``, ``epoch [3/10]``.
 _EPOCH = re.compile(r"epochs?\W{0,3}(\d{1,9})\s*(?:/|of)\s*(\d{1,9})", re.IGNORECASE)
 
@@ -62,7 +62,7 @@ def place(ov: Overseer, places: Places, std: Any) -> None:
             told = isinstance(done, int | float) and (
                 total is None or isinstance(total, int | float)
             )
-            if told and (name in bars or len(bars) < BARS):
+            if told and (name in bars or len(bars) < MAX_BARS):
                 tell(name, done, total, turn_of(bar, kind, outer.add))
         except AttributeError:
             pass  # A bar under construction, or a subclass without the attributes.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_STEPS, LOSSES = 200, 20
 #: Interval over which voir's own share is computed, in seconds; the first one includes start-up.
 STRETCH = 0.5
-TRAIN = "train"
+_TRAIN = "train"
 #: Kinds of events given by a voirfile, which the hooks alone do not see.
 GIVEN_KINDS = frozenset(kind.number for kind in k.KINDS.values() if kind.given)
 
@@ -56,7 +56,7 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
     except BaseException:
         pass  # The script's own exception.
     yield ov.phases.finalize(priority=-1000)
-    task = ov.summary.get("tasks", {}).get(TRAIN, {})
+    task = ov.summary.get("tasks", {}).get(_TRAIN, {})
     ov.summary["syncs"] = syncs.facts(task)  # Used by the diagnosis.
     _judge(ov, witness)
 
@@ -141,7 +141,7 @@ class Witness:
         self.hooks.feed(data)
         if len(self._kinds) < len(table.rows):
             self._kinds = [
-                (row["kind"], row.get("task") in (None, TRAIN), "batch" in row.get("keys", ()))
+                (row["kind"], row.get("task") in (None, _TRAIN), "batch" in row.get("keys", ()))
                 for row in table.rows
             ]
         for event in events(data):
@@ -192,13 +192,13 @@ class Witness:
 
     def _enough(self, fold: Fold) -> bool:
         """Whether every check has its evidence."""
-        train = fold.tasks.get(TRAIN)
+        train = fold.tasks.get(_TRAIN)
         if train is None or train.losses.n < LOSSES or len(self.own_shares) < 2 or self.unkept:
             return False
         waiting = ("unresolved", "never fired")
         if any(probe["state"] in waiting for probe in self._ov.probe_verdicts()):
             return False
-        return at(self.measuring.facts(), f"{TRAIN}.steady.verdict") == "steady"
+        return at(self.measuring.facts(), f"{_TRAIN}.steady.verdict") == "steady"
 
 
 #: Distinct keys that are noted.
@@ -230,13 +230,13 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
         ):  # The script made some more steps before the stop took effect.
             now = f"after {fold.steps()} steps"
             ov.stopped_early = re.sub(r"^after \d+ steps", now, ov.stopped_early)
-        given = TRAIN in {task for lane in fold.lanes.values() for task in lane.told_tasks}
+        given = _TRAIN in {task for lane in fold.lanes.values() for task in lane.told_tasks}
         found["told_by"] = "marks" if given else fold.told_by
-        if TRAIN in fold.tasks:
-            losses = fold.tasks[TRAIN].losses
+        if _TRAIN in fold.tasks:
+            losses = fold.tasks[_TRAIN].losses
             found.update(losses=losses.n, not_finite=losses.not_finite)
         if not fold.lost:
-            found["hooks"] = witness.seen.section(final=True).get(TRAIN, {})
+            found["hooks"] = witness.seen.section(final=True).get(_TRAIN, {})
     rows = [row for row in table.rows if row["kind"] in (k.STEP, k.PAIR)]
     return Evidence(
         run=ov.facts(),

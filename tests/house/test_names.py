@@ -9,11 +9,6 @@ from graphlib import CycleError, TopologicalSorter
 
 from .source import ROOT, dotted, each, imports, modules
 
-#: Names that still exist twice. An entry that is no longer needed fails the test.
-STILL_TWICE = """
-    BARS PARTS REMEDY TRAIN
-"""
-
 
 def test_no_module_imports_itself_through_others() -> None:
     names = {module.name for module in modules()}
@@ -39,10 +34,7 @@ def test_no_class_and_no_public_constant_has_the_name_of_another() -> None:
     constants = [(n, m.name) for m in modules() for n in set(_constants(m.tree.body))]
     assert min(len(classes), len(constants)) > 200
     twice = _twice(classes) | _twice(constants)
-    assert {name: places for name, places in twice.items() if name not in STILL_TWICE.split()} == {}
-    assert set(STILL_TWICE.split()) - twice.keys() == set(), (
-        "unique now: remove them from STILL_TWICE"
-    )
+    assert twice == {}
 
 
 def _twice(named: list[tuple[str, str]]) -> dict[str, list[str]]:
