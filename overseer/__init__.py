@@ -1,4 +1,4 @@
-"""The engine: how a script is run, seen, measured and recorded."""
+"""Runs a script, and probes, measures and records it."""
 
 # isort: off
 from . import apart as apart  # Before all others: they import what may lie beside the script.

@@ -26,10 +26,10 @@ REPLACED = "replaced by another program"
 
 
 class Own(dict):  # type: ignore[type-arg]
-    """An event that voir itself gives: a strict operator skips it if it lacks the key.
+    """An event that voir itself gives; strict operators skip it if it lacks their key.
 
     Attributes:
-        of_step: The step that it belongs to, for the record; None: no single one.
+        of_step: Number of the step that it belongs to, for the record; None if several or none.
     """
 
     of_step: int | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FORK_PATIENCE, END_PATIENCE = 1.0, 2.0
 #: Seconds to wait for a thread's first frame.
 START_TIMEOUT = 1.0
-#: Bytes that must be free to start a thread; a mapping of this size is not touched.
+#: Bytes that must be free to start a thread; a block of this size is mapped, not touched.
 THREAD_MEMORY = 1 << 26
 
 #: Signals that scripts handle.

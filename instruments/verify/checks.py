@@ -6,8 +6,19 @@ import os
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from overseer.model.amounts import count, duration, figure, percent
-from overseer.model.facts import at, entries, main_task, number, others_share, part, wall_seconds
+from overseer.model.facts import (
+    at,
+    count,
+    duration,
+    entries,
+    figure,
+    main_task,
+    number,
+    others_share,
+    part,
+    percent,
+    wall_seconds,
+)
 
 from ..advice import GENERIC, GIVE_BATCH_SIZE
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import VoirError, clean
-from ..model.amounts import count
+from ..model.facts import count
 from ..rundir.reading import Metrics
 from ..trace.reading import read_trace, trace_files
 from ..trace.writer import TRACE_NAME, logs

@@ -15,8 +15,7 @@ from typing import Any
 from ..boundary import said
 from ..errors import UsageError, VoirError, clean
 from ..files import read_json, reading
-from ..model.amounts import duration
-from ..model.facts import main_task, part
+from ..model.facts import duration, main_task, part
 from ..rundir.differences import unlike_arguments
 from ..rundir.finishing import finish_run
 from ..rundir.reading import Run, read_run

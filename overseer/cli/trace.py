@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import VoirError, clean
 from ..files import is_own
-from ..model.amounts import count, figure, size
+from ..model.facts import count, figure, size
 from ..trace.reading import (
     LabelFigures,
     Node,

@@ -1,1 +1,1 @@
-"""The engine: what takes a script through its phases and carries events to instruments."""
+"""The engine: runs a script through its phases and delivers events to instruments."""

@@ -124,14 +124,13 @@ class Handle(Scheduler):
         )
         self.argv, self.voirfiles = self.context.argv, self.context.voirfiles
         self.problems, self.summary = self.context.problems, self.context.summary
-        # Any thread may report, or be the first that needs the measuring.
+        # Any thread may report, or be the first to need the measuring or the probes.
         self._reporting, self._making = threading.RLock(), threading.RLock()
         self._tell = tell or self._write
         super().__init__(PHASES, args=(self,))
         self.bus, self.log_bus = Bus(self.report, records=True), Bus(self.report)
         self.log = LogStream(self.log_bus)
         self.bus.on_steps.append(self._measure)
-        self._making_probing = threading.RLock()  # Any thread may set the first probe.
         self._probing: Probing | None = None
         self._compiled: list[tuple[ast.Module, str, str]] = []
         self._instruments = list(instruments)
@@ -299,7 +298,7 @@ class Handle(Scheduler):
 
     def _probes(self) -> Probing:
         """The run's probes, created when the first one is set."""
-        with self._making_probing:
+        with self._making:
             if self._probing is None:
                 from .probe import Probing
 
@@ -313,7 +312,7 @@ class Handle(Scheduler):
 
     def _instrument(self, tree: ast.Module, module: str, filename: str) -> Any:
         """Return the syntax tree to compile in place of ``tree``."""
-        with self._making_probing:
+        with self._making:
             if self._probing is None:
                 self._compiled.append((tree, module, filename))  # A probe set later needs it.
                 return tree
@@ -321,7 +320,7 @@ class Handle(Scheduler):
 
     def _script_loaded(self) -> None:
         """Resolve the probes in the script's definitions, which have been executed."""
-        with self._making_probing:
+        with self._making:
             self._loaded, probing = True, self._probing
         if probing is not None:
             probing.engine.main_loaded()

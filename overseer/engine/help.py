@@ -22,12 +22,12 @@ TOPICS = {
         "--stop", "--voirfile", "--no-voirfile", "--config", "--run-dir", "--no-record", "--quiet",
         "--name",
     ),
-    "look": ("--dash", "--display", "--monitor", "--tensorboard"),
+    "view": ("--dash", "--display", "--monitor", "--tensorboard"),
     "measure": ("--train-rate", "--loading-rate", "--compute-rate", "--interval", "--skip"),
     "trace": ("--trace", "--trace-level", "--trace-steps", "--profile"),
     "check": ("--verify", "--verify-loss", "--strict", "--debug"),
 }  # fmt: skip
-ADVANCED, FROM_VOIRFILES = "advanced", "of voirfiles"
+ADVANCED, FROM_VOIRFILES = "advanced", "from voirfiles"
 _BOLD, _CYAN, _RESET = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 

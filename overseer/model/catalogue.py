@@ -6,7 +6,7 @@ Views, exports, monitors and comparisons use it. Keys are those of ``run.json``
 
 from __future__ import annotations
 
-from .amounts import duration, figure, percent, size
+from .facts import duration, figure, percent, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

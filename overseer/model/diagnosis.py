@@ -6,17 +6,19 @@ about the figures come first unless a bottleneck dominates. Weak evidence gives 
 
 from __future__ import annotations
 
-from .amounts import duration, percent, size
 from .facts import (
     HOST_CLOCK,
     at,
     breakdown,
+    duration,
     entries,
     main_task,
     number,
     others_share,
     part,
     pause_share,
+    percent,
+    size,
     wall_seconds,
 )
 

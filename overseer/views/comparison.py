@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..errors import clean
-from ..model.amounts import duration, rates
 from ..model.catalogue import RATE, SCALAR, SECONDS
 from ..model.comparison import NO_DIFFERENCE, middle
+from ..model.facts import duration, rates
 from .summary import head_of
 from .text import TO, Layout, Piece, Row, cells, cut, row
 

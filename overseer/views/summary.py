@@ -10,16 +10,21 @@ from __future__ import annotations
 import os
 
 from ..errors import clean
-from ..model.amounts import count, duration, figure, percent, rates, size
 from ..model.facts import (
     HOST_CLOCK,
     at,
     breakdown,
+    count,
+    duration,
     entries,
+    figure,
     main_task,
     number,
     part,
     pause_share,
+    percent,
+    rates,
+    size,
 )
 from .text import TO, Layout, Piece, Row, cut, row
 

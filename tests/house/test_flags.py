@@ -24,4 +24,4 @@ def test_the_short_help_fits_on_a_screen(tmp_path: Path) -> None:
     shown = Place(tmp_path).voir("--help").stdout.splitlines()
     assert len(shown) < 60
     topics = [line for line in shown if re.match(r"\w+:$", line)]
-    assert topics == ["run:", "look:", "measure:", "trace:", "check:"]
+    assert topics == ["run:", "view:", "measure:", "trace:", "check:"]

@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from overseer.model import amounts
+from overseer.model import facts
 from overseer.views.text import TO, Layout, cells, coloured, cut, encodable, row, table
 
 NAN = float("nan")
 
 
 AMOUNTS: list[tuple[Any, list[tuple[Any, ...]]]] = [
-    (amounts.duration, [
+    (facts.duration, [
         (0, "0 ms"), (0.00004, "0.04 ms"), (0.0034, "3.4 ms"), (0.0342, "34 ms"), (0.0994, "99 ms"),
         (0.0996, "0.10 s"), (9.994, "9.99 s"), (9.996, "10.0 s"), (59.94, "59.9 s"),
         (59.96, "1 min 00 s"), (3599.4, "59 min 59 s"), (3599.6, "1 h 00 min"),
         (90_000, "25 h 00 min"), ("x", None), (None, None), (NAN, None),
     ]),
     # Shares are not rounded to none or all.
-    (amounts.percent, [
+    (facts.percent, [
         (0, "0 %"), (0.00055, "0.055 %"), (0.0094, "0.94 %"), (0.0096, "1 %"), (0.21, "21 %"),
         (0.998, "99.8 %"), (0.9996, "100 %"), (1, "100 %"), (None, None),
     ]),
-    (amounts.size, [
+    (facts.size, [
         (0, None, "0 B"), (999, None, "999 B"), (1000, None, "0.977 KiB"),
         (13 << 20, None, "13 MiB"), (1000 << 20, None, "0.977 GiB"),
         (2254857830, None, "2.1 GiB"), (7 << 42, None, "28 TiB"),
@@ -33,13 +33,13 @@ AMOUNTS: list[tuple[Any, list[tuple[Any, ...]]]] = [
         (5 << 60, None, "5.24e+06 TiB"), (5, 0, "5 B"), (None, 5, None), ("5", None, None),
     ]),
     # Rates that stand side by side have the same decimals.
-    (amounts.rates, [
+    (facts.rates, [
         (1412.2, 1387.6, ["1,412", "1,388"]), (24.13, 9.87, ["24.13", "9.87"]),
         (1412.2, 13.474, ["1,412.2", "13.5"]), (140.2, 0.0, ["140", "0"]),
         (2.5, None, ["2.50"]), (0.0312, ["0.031"]), ("NaN", True, "3", []),
     ]),
     # A loss has four digits or says what it is.
-    (amounts.figure, [
+    (facts.figure, [
         (0.087124, "0.08712"), (1412.2, "1,412"), (5e12, "5e+12"), ("NaN", "NaN"),
         ("-Infinity", "-Infinity"), (NAN, "nan"), ("x", None), (True, None), ([], None),
     ]),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ...model.amounts import duration, percent, size
-from ...model.facts import breakdown
+from ...model.facts import breakdown, duration, percent, size
 from ...model.facts import number as fact
 from ..text import cells, cut
 from .text import (
