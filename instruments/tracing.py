@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from overseer import Overseer
-from overseer.errors import Problem
+from overseer.errors import Problem, VoirError
 from overseer.files import read_json
 from overseer.imports import on_import
 from overseer.recorder import recorder
 from overseer.recorder.values import values
 from overseer.rundir.job import MARKER, place
-from overseer.rundir.steps import step_rows
+from overseer.rundir.steps import step_rows, steps_of
 from overseer.trace.capture import LogCapture, ModuleNames
 from overseer.trace.channels import channels, record, stop
 from overseer.trace.parts import DETAILED, FOREVER, Part, Parts
@@ -224,12 +224,18 @@ class Session:
             shown.close()
 
     def _rows(self) -> Iterator[StepRow] | None:
-        """The run's steps from its ``steps.npy``; None if that lacks some."""
+        """The run's steps from its ``steps.npy``; None unless it has as many as the fold."""
         recording, fold = self._ov.recording, self._measuring.fold
         directory = recording.directory.path if recording is not None else None
         if directory is None or fold is None:
             return None
-        return step_rows(directory, {name for name, task in fold.tasks.items() if task.given})
+        try:
+            steps = steps_of(directory, self._ov.summary)
+        except VoirError:
+            return None
+        if steps is None or len(steps) != sum(task.steps for task in fold.tasks.values()):
+            return None
+        return step_rows(steps, {name for name, task in fold.tasks.items() if task.given})
 
     def _profiled(self, made: Made) -> dict[str, object]:
         """Count the steps that detailed tracing slowed down, also for the rate of training."""

@@ -6,8 +6,9 @@ from array import array
 
 from ..errors import VoirError
 from ..model.facts import number, part
+from ..model.summary import COURSE
 from ..recorder.sites import PARTS
-from .steps import STEPS_FILE, read_steps
+from .steps import steps_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .reading import Run
-
-#: Means per course.
-MAX_MEANS = 100
 
 
 def with_courses(
@@ -31,23 +29,24 @@ def with_courses(
         run: The run.
         report: Receives the error if the file is damaged.
     """
-    if not (run.path / STEPS_FILE).exists():
-        return run.facts
     tasks = {task: facts for task, facts in part(run.facts, "tasks").items() if part(facts)}
     times = {task: array("d") for task in tasks}
     first = {task: number(facts, "rate.skipped") or 0 for task, facts in tasks.items()}
-    names = part(run.facts, "steps", "names")
     try:
-        for row in read_steps(run.path / STEPS_FILE):
-            task = str(names.get(row["task"], row["task"]))
-            if task in times and row["step"] > first[task]:
-                times[task].append(sum(row[name] for name in PARTS))
+        steps = steps_of(run.path, run.facts)
+        if steps is None:
+            return run.facts
+        for rows in steps.stretches():
+            if (task := rows.task) in times:
+                each = map(sum, zip(*(rows[name] for name in PARTS), strict=True))
+                kept = zip(rows["step"], each, strict=True)
+                times[task].extend(ns for step, ns in kept if step > first[task])
     except VoirError as error:
         report(error)
         return run.facts
     found = {
-        task: {**facts, "step_seconds": {**part(facts, "step_seconds"), "course": _course(each)}}
-        if (each := times[task])
+        task: {**facts, "step_seconds": {**part(facts, "step_seconds"), "course": _course(course)}}
+        if (course := times[task])
         else facts
         for task, facts in tasks.items()
     }
@@ -55,6 +54,6 @@ def with_courses(
 
 
 def _course(times: array[float]) -> dict[str, Any]:
-    length = -(-len(times) // MAX_MEANS)
+    length = -(-len(times) // COURSE)
     blocks = (times[at : at + length] for at in range(0, len(times), length))
     return {"steps": length, "means": [sum(block) / len(block) / 1e9 for block in blocks]}

@@ -25,8 +25,7 @@ from .steps import (
     LOSS_GIVEN,
     OF_BACKWARD,
     ROW,
-    STEPS_FILE,
-    read_steps,
+    steps_of,
 )
 
 TYPE_CHECKING = False
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
 
     from .steps import Steps, Stretch
 
-#: What rows determine of a task. Pauses they do not; losses, unless the script gives them.
+#: Figures of a task that rows determine; ``loss`` too, unless the script gives losses.
 RECOUNTED = frozenset({
     "steps", "items", "units", "first_step_seconds", "compiled", "rate", "step_seconds", "steady",
     "loading", "compute", "breakdown",
 })  # fmt: skip
-#: No part of a step is longer, ns: an event has 48 bits for it. No step has more items.
+#: Limits of a valid row: a part in ns, for which an event has 48 bits; items.
 _LONGEST_PART, _MOST_ITEMS = 1 << 48, 2.0**80
-#: Fewer like steps are counted one by one.
+#: Fewer identical steps are counted one by one.
 _FEW = 8
 #: The last bytes of a row: pause, thread and flags.
 _TAIL = 16
@@ -52,21 +51,20 @@ _TIMES = (*PARTS, "pause")
 
 
 def recounted(directory: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``tasks`` of ``run.json``, of which those are newer that have more steps in the rows.
+    """The ``tasks`` of ``run.json``, recounted if the file has more steps of them.
 
-    Rows of some steps only (a stride above 1) determine nothing: then ``tasks`` stay as they are.
+    With a stride above 1, ``tasks`` stay as they are: rows of some steps determine no figure.
 
     Raises:
         VoirError: The file cannot be read, or is damaged.
     """
     tasks, about = dict(part(facts, "tasks")), part(facts, "steps")
-    file = directory / STEPS_FILE
-    if about.get("stride", 1) != 1 or not file.exists():
+    recorded = steps_of(directory, facts)
+    if about.get("stride", 1) != 1 or recorded is None:
         return tasks
-    skip, names = about.get("skip"), part(about, "names")
-    found = _Recount(read_steps(file), None if skip is None else str(skip))
-    for short, task in found.tasks().items():
-        name = str(names.get(short, short))
+    skip = about.get("skip")
+    found = _Recount(recorded, None if skip is None else str(skip))
+    for name, task in found.tasks().items():
         known = part(tasks, name)
         steps, before = number(task, "steps") or 0, number(known, "steps") or 0
         if "steps_at_least" in known or steps <= before:
@@ -83,7 +81,7 @@ def recounted(directory: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Recount:
-    """A fold and its summary, which are given finished steps in place of events."""
+    """A fold and its summary, fed with finished steps instead of events."""
 
     def __init__(self, steps: Steps, skip: str | None) -> None:
         self._steps = steps
@@ -92,7 +90,7 @@ class _Recount:
         self._summary = Summary(self._fold, parse_span(skip, "--skip") if skip else None)
 
     def tasks(self) -> dict[str, Any]:
-        """The ``tasks`` of ``run.json``; none where the rows are of some steps only."""
+        """The ``tasks`` of ``run.json``; empty if the file is thinned."""
         thinned = True
         for rows in self._steps.stretches():
             self._check(rows)
@@ -112,11 +110,11 @@ class _Recount:
             and all(max(rows[name]) < _LONGEST_PART for name in _TIMES)
             and (not sizes or 0 <= min(sizes) <= max(sizes) <= _MOST_ITEMS)
         ):
-            what = f"{self._steps.path} is damaged: row {numbers[0]:,} or one after it is no step"
+            what = f"{self._steps.path} is damaged: step {numbers[0]:,} or one after it is invalid"
             raise VoirError("steps-damaged", what, "The figures stay those of run.json.")
 
     def _add(self, rows: Stretch) -> None:
-        """Count rows: together where they are alike, and one after the other."""
+        """Count rows; identical ones together."""
         task, data, at = self._fold.task(rows.task), rows.data, 0
         tails = [data[end - _TAIL : end] for end in range(ROW.size, len(data) + 1, ROW.size)]
         for _, those in groupby(tails):
@@ -136,7 +134,7 @@ class _Recount:
                 task.recount(_step(rows, other))
 
     def _alike(self, rows: Stretch, like: Step, begin: int, end: int) -> Alike | None:
-        """Rows like a step as steps that were counted together; None: each must be counted."""
+        """Rows identical to a step, as a group; None if each must be counted."""
         few = self._fold.together is None or end - begin < _FEW
         if few or like.pause or like.compiled or rows["step"][end - 1] - like.number != end - begin:
             return None
@@ -148,7 +146,7 @@ class _Recount:
         times = [*map(sum, zip(*parts, strict=True))]
         words = starts, ends, *parts, repeat(0), times, items, losses, repeat(UNKNOWN)
         sums, least = [sum(part) for part in parts], min(losses) if like.backwards else UNKNOWN
-        # Before the steps is the one that they are like; after them, the sums.
+        # The layout of a group: the step before it, the steps, their sums.
         last = STEP_LAYOUT.pack(
             starts[0], ends[-1], *sums, 0, sum(times), sum(items), least, UNKNOWN
         )

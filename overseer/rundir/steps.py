@@ -6,14 +6,17 @@ import math
 import os
 import struct
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from ..errors import VoirError
 from ..files import reading
+from ..model.facts import part
+from ..recorder.sites import PARTS
 from ..trace.steprows import StepRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
     from typing import IO, Any
 
@@ -44,7 +47,7 @@ _COLUMNS = {
     if kind in _TYPES
 }
 _MAGIC = b"\x93NUMPY\x01\x00" + struct.pack("<H", ROWS_OFFSET - 10)
-_WHAT = "voir writes one row a step, in the fields that docs/run-directory.md names."
+_WHAT = "voir writes one row per step; docs/run-directory.md lists the fields."
 
 
 def header(rows: int) -> bytes:
@@ -71,10 +74,11 @@ class Steps:
     Attributes:
         path: The file.
         rows: Their number when the file was opened.
+        names: Full names of tasks whose names are shortened in the file.
     """
 
-    def __init__(self, path: str | Path, rows: int) -> None:
-        self.path, self.rows = path, rows
+    def __init__(self, path: str | Path, rows: int, names: Mapping[str, Any]) -> None:
+        self.path, self.rows, self.names = path, rows, names
 
     def __len__(self) -> int:
         return self.rows
@@ -86,7 +90,7 @@ class Steps:
             for data in chunks(file, rows):
                 for values in ROW.iter_unpack(data):
                     row = dict(zip(names, values, strict=True))
-                    row["task"] = _name(row["task"])
+                    row["task"] = self._name(row["task"])
                     yield row
 
     def stretches(self) -> Iterator[Stretch]:
@@ -101,14 +105,18 @@ class Steps:
                         own = b"".join([data[at : at + ROW.size] for at in begins])
                     else:
                         own = data
-                    yield Stretch(_name(task), own)
+                    yield Stretch(self._name(task), own)
+
+    def _name(self, task: bytes) -> str:
+        name = task.rstrip(b"\0").decode("utf-8", "replace")
+        return str(self.names.get(name, name))
 
 
 class Stretch:
     """Rows of one task, in order, by column.
 
     Attributes:
-        task: The task's name in the file.
+        task: The task's name.
         data: The rows.
     """
 
@@ -130,45 +138,50 @@ class Stretch:
         return found
 
 
-def _name(task: bytes) -> str:
-    return task.rstrip(b"\0").decode("utf-8", "replace")
-
-
-def read_steps(path: str | Path) -> Steps:
+def read_steps(path: str | Path, names: Mapping[str, Any] = MappingProxyType({})) -> Steps:
     """The complete rows of a file, in whatever state its process left it.
+
+    Args:
+        path: The file.
+        names: Full names of shortened tasks: ``steps.names`` of ``run.json``.
 
     Raises:
         VoirError: The file has another format (``steps-damaged``), or cannot be read
             (``run-unreadable``).
     """
     with _opened(path) as (_, rows):
-        return Steps(path, rows)
+        return Steps(path, rows, names)
 
 
-def step_rows(directory: Path, given: Collection[str]) -> Iterator[StepRow] | None:
-    """The steps in a run's directory as its trace shows them; None unless all are there.
+def steps_of(directory: Path, facts: Mapping[str, Any]) -> Steps | None:
+    """The steps of a run; None if it has no file of them.
 
     Args:
         directory: The run's.
+        facts: Those of its ``run.json``.
+
+    Raises:
+        VoirError: As :func:`read_steps`.
+    """
+    path = directory / STEPS_FILE
+    return read_steps(path, part(facts, "steps", "names")) if path.exists() else None
+
+
+def step_rows(steps: Steps, given: Collection[str]) -> Iterator[StepRow]:
+    """Steps as a trace shows them.
+
+    Args:
+        steps: The steps.
         given: Tasks whose losses the script gives: they are not the steps' own.
     """
-    try:
-        steps = read_steps(directory / STEPS_FILE)
-        first = next(iter(steps), None)
-    except VoirError:
-        return None
-    # A thinned file begins with a later step than 1.
-    if first is None or first["step"] != 1:
-        return None
     return (_step_row(row, row["task"] in given) for row in steps)
 
 
 def _step_row(row: dict[str, Any], given: bool) -> StepRow:
-    parts = ("forward", "backward", "optimizer", "communication", "other")
     return StepRow(
         row["task"], row["step"], row["thread"], row["start"], row["end"], row["items"],
         math.nan if given else row["loss"], bool(row["flags"] & LOADED), row["loading"],
-        sum(row[part] for part in parts), row["pause"],
+        sum(row[name] for name in PARTS[1:]), row["pause"],
     )  # fmt: skip
 
 
@@ -195,14 +208,14 @@ def chunks(file: IO[bytes], rows: int) -> Iterator[bytes]:
 def _length(path: str | Path, head: bytes) -> int:
     """The number of rows according to the header."""
     if head[:6] != _MAGIC[:6]:
-        raise _damaged(path, "it is no file of NumPy's")
+        raise _damaged(path, "it is not a NumPy file")
     if len(head) < ROWS_OFFSET:
         raise _damaged(path, "it ends within its header")
     number = head[COUNT_OFFSET : COUNT_OFFSET + COUNT_DIGITS]
     if not number.strip().isdigit() or head != header(int(number)):
-        raise _damaged(path, "its header is none that voir writes")
+        raise _damaged(path, "voir did not write its header")
     return int(number)
 
 
 def _damaged(path: str | Path, why: str) -> VoirError:
-    return VoirError("steps-damaged", f"{path} holds no steps of voir's: {why}", _WHAT)
+    return VoirError("steps-damaged", f"{path} is not a file of steps: {why}", _WHAT)

@@ -17,7 +17,7 @@ from ..model.facts import part
 from ..recorder.sites import PARTS
 from ..trace.reading import ProcessTracks, Slice, Thread, Trace, open_trace, trace_file
 from .reading import Run, read_run
-from .steps import COMPILED, DEVICE_CLOCK, LOADED, STEPS_FILE, read_steps
+from .steps import COMPILED, DEVICE_CLOCK, LOADED, steps_of
 
 #: Tables and their columns; those of ``tasks`` are the tasks' keys. Times are seconds since the
 #: run's start. ``steps`` come from ``steps.npy``, otherwise from the trace.
@@ -85,17 +85,17 @@ def open_database(
         if _named(query, "events", "metrics"):
             tables |= {"events": _events(one), "metrics": _metrics(one)}
         traced: tuple[str, ...] = TRACED
-        file = one.path / STEPS_FILE
-        if not file.exists():
+        steps = None
+        try:
+            steps = steps_of(one.path, one.facts) if _named(query, "steps") else None
+        except VoirError as error:
+            if report is None:
+                raise
+            report(error)
+        if steps is None:
             traced = ("steps", *TRACED)
-        elif _named(query, "steps"):
-            try:
-                tables["steps"] = _recorded(one, read_steps(file))
-            except VoirError as error:
-                if report is None:
-                    raise
-                report(error)
-                traced = ("steps", *TRACED)
+        else:
+            tables["steps"] = _recorded(one, steps)
         if one.rank in traces and _named(query, *traced):
             tables = _traced(one, open_trace(traces[one.rank])) | tables
         for name, rows in tables.items():
@@ -194,14 +194,13 @@ def _when(run: Run, event: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _recorded(run: Run, steps: Iterable[Mapping[str, Any]]) -> Rows:
-    about = part(run.facts, "steps")
-    start, names = about.get("start"), part(about, "names")
+    start = part(run.facts, "steps").get("start")
     for row in steps:
         flags, known = row["flags"], row["flags"] & LOADED
         parts = {name: row[name] / 1e9 for name in PARTS}
         seconds = sum(parts.values())
         yield (
-            str(names.get(row["task"], row["task"])), row["step"],
+            row["task"], row["step"],
             (row["start"] - start) / 1e9 if isinstance(start, int) else None, seconds,
             parts["loading"] if known else None, seconds - parts["loading"] if known else None,
             _value(row["items"]), _value(row["loss"]), *list(parts.values())[1:],

@@ -22,7 +22,7 @@ from ..model.facts import part
 from ..recorder.sites import PARTS
 from ..trace import wire
 from .reading import Run, as_number
-from .steps import STEPS_FILE, Steps, read_steps
+from .steps import Steps, steps_of
 
 #: Limits in a monitor's figures: depth, and entries per dictionary.
 _DEPTH, _WIDTH = 4, 16
@@ -81,17 +81,17 @@ def scalars(run: Run) -> Iterator[Scalar]:
     ``metrics.jsonl``, at the count of such events. A loss or size that the script gives is an
     event's, and hides the steps' own.
     """
-    steps, names = _steps(run), _tasks(run.facts)
-    own = {(task, key) for task in names.values() for key in ROW_KEYS} if steps else set()
+    steps = _steps(run)
+    tasks = part(run.facts, "tasks") if steps else ()
+    own = {(task, key) for task in tasks for key in ROW_KEYS}
     given = {
         tag
         for event in run.metrics
         if not _logged(event) and not _found(event, own)
         for tag, _ in _curves(event)
     }
-    events = (point for point in _of_events(run, own, given))
-    rows = _of_rows(run, steps, names, given) if steps else iter(())
-    return merge(events, rows, key=lambda point: point.time)
+    rows = _of_rows(run, steps, given) if steps else ()
+    return merge(_of_events(run, own, given), rows, key=lambda point: point.time)
 
 
 def _of_events(run: Run, own: set[tuple[str, str]], given: set[str]) -> Iterator[Scalar]:
@@ -108,19 +108,18 @@ def _of_events(run: Run, own: set[tuple[str, str]], given: set[str]) -> Iterator
                 yield Scalar(tag, counts[tag], began + seconds, value)
 
 
-def _of_rows(run: Run, steps: Steps, names: Mapping[str, str], given: set[str]) -> Iterator[Scalar]:
+def _of_rows(run: Run, steps: Steps, given: set[str]) -> Iterator[Scalar]:
     """Curves of steps, thinned to ``MAX_POINTS``; unknown values are left out."""
     began = _began(run)
     start = as_number(part(run.facts, "steps").get("start")) or 0.0
     every = len(steps) // MAX_POINTS + 1
     for row in islice(steps, 0, None, every):
-        task = str(names.get(row["task"], row["task"]))
         seconds = sum(row[name] for name in PARTS) / 1e9
         values = {"loss": row["loss"], "batch_size": row["items"], "step_seconds": seconds}
         if seconds > 0:
             values["items_per_second"] = row["items"] / seconds
         for key, value in values.items():
-            tag = f"{task}/{key}"
+            tag = f"{row['task']}/{key}"
             if value == value and tag not in given:
                 yield Scalar(tag, row["step"], began + (row["end"] - start) / 1e9, value)
 
@@ -128,15 +127,9 @@ def _of_rows(run: Run, steps: Steps, names: Mapping[str, str], given: set[str]) 
 def _steps(run: Run) -> Steps | None:
     """The run's steps; None without a readable file."""
     try:
-        return read_steps(run.path / STEPS_FILE) if (run.path / STEPS_FILE).exists() else None
+        return steps_of(run.path, run.facts)
     except VoirError:
         return None
-
-
-def _tasks(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The tasks of a run by their names in ``steps.npy``."""
-    shortened = {str(full): short for short, full in part(facts, "steps", "names").items()}
-    return {shortened.get(task, task): task for task in part(facts, "tasks")}
 
 
 def _found(event: Mapping[str, Any], own: set[tuple[str, str]]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from instruments.trace_options import expanded
 from overseer.errors import UsageError
-from overseer.rundir.steps import ROW, header, step_rows
+from overseer.rundir.steps import step_rows, steps_of
 from overseer.trace import open_trace
 from overseer.trace.rows import make
 from overseer.trace.writer import TraceLog
@@ -288,7 +288,8 @@ def test_a_log_that_was_kept_is_replayed(learned, capsys):
 
 def test_rows_of_steps_come_from_steps_npy_or_from_the_log_and_are_the_same(learned, tmp_path):
     log = TraceLog(learned.path / "step/kept.log")
-    steps = list(step_rows(learned.path / "step", ()))
+    facts = facts_of(learned.path / "step")
+    steps = list(step_rows(steps_of(learned.path / "step", facts), ()))
     assert [one.number for one in steps if one.task == "train"] == list(range(1, 13))
     shown = []
     for n, given in enumerate((None, steps, steps[:5])):
@@ -303,14 +304,18 @@ def test_rows_of_steps_come_from_steps_npy_or_from_the_log_and_are_the_same(lear
     assert shown[0][1] == ["epoch 0 end", "epoch 1 end"]
 
 
-def test_steps_npy_that_lacks_steps_makes_no_rows(learned, tmp_path):
-    data = (learned.path / "step/steps.npy").read_bytes()
-    assert step_rows(tmp_path, ()) is None
-    (tmp_path / "steps.npy").write_bytes(data[:100])
-    assert step_rows(tmp_path, ()) is None
-    thinned = header(1) + data[len(header(1)) + ROW.size :][: ROW.size]  # Begins with step 2.
-    (tmp_path / "steps.npy").write_bytes(thinned)
-    assert step_rows(tmp_path, ()) is None
+@pytest.mark.parametrize("options", [(), ("--steps-max-mb", "0.001"), ("--steps-max-mb", "0")])
+def test_a_trace_has_every_step_by_its_full_name_whatever_steps_npy_has(place, options):
+    task = "a task with a name of more than 24 bytes"
+    place.write("main.py", f"""
+        from voir import iterate
+
+        for batch in iterate({task!r}, range(15), report_batch=True, batch_size=4):
+            pass
+        print("done")
+        """)  # fmt: skip
+    trace = traced(place, "--trace", *options)
+    assert [one.args["step"] for one in row(trace, f"{task} steps")] == list(range(15))
 
 
 def test_rows_of_a_pytorch_script(learned):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from overseer.rundir.courses import MAX_MEANS, with_courses
+from overseer.model.summary import COURSE as MAX_MEANS
+from overseer.rundir.courses import with_courses
 from overseer.rundir.reading import read_run
 from overseer.rundir.steps import ROW, header
 

@@ -185,7 +185,7 @@ def test_a_row_that_is_no_step_is_said_in_a_sentence(
     facts = put(tmp_path, rows, tasks={"train": {"steps": 7}}, problems="what?")
     (problem,) = facts["problems"]
     assert facts["tasks"] == {"train": {"steps": 7}} and problem["slug"] == "steps-damaged"
-    assert problem["what"].endswith("steps.npy is damaged: row 1 or one after it is no step")
+    assert problem["what"].endswith("steps.npy is damaged: step 1 or one after it is invalid")
 
 
 @pytest.mark.parametrize("name", FOREIGN)
@@ -256,7 +256,7 @@ def test_commands_say_that_the_file_is_damaged_and_go_on(
     killed(Path("run"), ended="2026-01-01T00:00:09Z", tasks={"train": {"steps": 7}})
     assert said(*argv).strip()
     errors = capsys.readouterr().err
-    assert "voir: run/steps.npy holds no steps of voir's: it is no file of NumPy's; the" in errors
+    assert "voir: run/steps.npy is not a file of steps: it is not a NumPy file; the" in errors
 
 
 def test_memory_is_bounded_however_many_rows_there_are(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ FOREIGN = {
 @pytest.mark.parametrize("name", FOREIGN)
 def test_another_file_is_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / "steps.npy", FOREIGN[name])
-    with pytest.raises(VoirError, match=r"steps\.npy holds no steps of voir's: ") as refused:
+    with pytest.raises(VoirError, match=r"steps\.npy is not a file of steps: ") as refused:
         read_steps(path)
     assert refused.value.slug == "steps-damaged"
 
