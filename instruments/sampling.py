@@ -68,7 +68,7 @@ def checked_interval(value: object, who: str) -> float:
         return seconds
     raise UsageError(
         "bad-interval",
-        f"{who} is {value!r}, which is no interval to sample at",
+        f"{who} is {value!r}, which is not a sampling interval",
         f"Give seconds from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (a day), for example 1.",
     )
 

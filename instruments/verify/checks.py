@@ -196,7 +196,7 @@ def _steps(e: Evidence) -> Check:
     if ends and not hooks and line is not None and "#endloop_" not in line:
         what = f"{steps:,.0f}: {ends[0]} also counts turns without a step"
         return Check("steps", WARN, what, line)
-    by = "given" if e.told_by == "marks" else f"told by {e.told_by}"
+    by = "given" if e.told_by == "marks" else f"counted from {e.told_by}"
     return Check("steps", PASS, f"{steps:,.0f}, {by}")
 
 
@@ -270,7 +270,7 @@ def _steady(e: Evidence) -> Check:
     if verdict == "never steady":
         hint = "give it longer: --verify --stop 1000; or leave out a fixed start: --skip 50"
         return Check("steady", WARN, f"never, in {steps}{_others(e)}", hint)
-    return Check("steady", SKIP, f"{steps} are too few to tell")
+    return Check("steady", SKIP, f"{steps} are too few to judge")
 
 
 def _others(e: Evidence) -> str:
@@ -290,7 +290,7 @@ def _pauses(e: Evidence) -> Check:
 def _cost(e: Evidence) -> Check:
     share = sum(e.own_shares) / len(e.own_shares) if e.own_shares else None
     if share is None:
-        return Check("own cost", SKIP, "the steps took too short a time to tell")
+        return Check("own cost", SKIP, "the steps were too short to judge")
     each = number(e.task, "step_seconds.median") or 0.0
     said, probes = f"at least {percent(share)} of the time", entries(e.run, "probes")
     hot = max(probes, key=lambda one: number(one, "fired") or 0.0, default={})

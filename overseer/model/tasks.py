@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WHY_BATCH, WHY_INPUT, WHY_LEFT, WHY_GIVEN = "batch", "input", "left", "given"
 WHY = {
     WHY_BATCH: "its batches have no size that can be read",
-    WHY_INPUT: "no loader gives batches, and what the models are given does not tell",
+    WHY_INPUT: "no loader gives batches, and the models' inputs do not show a batch size",
     WHY_LEFT: "batches of several sizes were left over, or used in pieces",
     WHY_GIVEN: "its steps are given without a batch",
 }

@@ -205,4 +205,4 @@ def _damaged(path: Path, why: str) -> VoirError:
     remedy = (
         "voir replaces the file whole, so something else changed it; metrics.jsonl still reads."
     )
-    return VoirError("run-damaged", f"{path} is no valid run.json: {why}", remedy)
+    return VoirError("run-damaged", f"{path} is not a valid run.json: {why}", remedy)

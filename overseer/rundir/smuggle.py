@@ -48,7 +48,7 @@ def decode_escape_sequence(s: str) -> str:
     """
     found = _SEQUENCE.fullmatch(s.encode("utf-8"))
     if found is None:
-        raise ValueError(f"{s!r:.60} is no escape sequence with data in it")
+        raise ValueError(f"{s!r:.60} is not an escape sequence with data")
     return _revealed(found[1]).decode("utf-8")
 
 

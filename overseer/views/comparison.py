@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NAME, _VALUE = 15, 17
 #: Differences between the runs that are shown.
 _MOST = 16
-_REPEATS = "What the next ones would show, repeats tell: voir compare A1,A2,A3 B1,B2,B3"
+_REPEATS = "Repeat the runs to see what the next ones would show: voir compare A1,A2,A3 B1,B2,B3"
 #: Notes for one run per side, with an interval and without.
 _SINGLE = f"one run a side: the interval is of these runs only. {_REPEATS}"
 _UNCERTAIN = f"one run a side, without an interval: no percentage is shown. {_REPEATS}"

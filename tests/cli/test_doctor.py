@@ -108,7 +108,7 @@ ENDED = '{"ended": "x", "exit_status": 0, "problems": [{}]}'
         ("run.json", ENDED, "ok", "complete, exit status 0; 1 problem under the key problems"),
         ("run.json", '{"ended": "x", "ended_by": "killed"}', "ok", "complete, killed"),
         ("run.json", "{}", "note", "has no end: it is running, or ran on another machine"),
-        ("run.json", "{", "bad", "run.json is no valid run.json"),
+        ("run.json", "{", "bad", "run.json is not a valid run.json"),
         ("run.json", None, "bad", "is missing"),
         ("metrics.jsonl", "{}\n{}\n", "ok", "2 events"),
         ("metrics.jsonl", '{}\n{"torn', "note", "1 event, 1 torn line"),

@@ -103,7 +103,7 @@ def test_runs_are_listed_newest_first(place: Path) -> None:
     (place / "d").mkdir()
     (place / "d/run.json").write_text("{")
     lines = [" ".join(line.split()) for line in said("runs").splitlines()]
-    assert "voir-runs/d/run.json is no valid run.json" in lines.pop(1)
+    assert "voir-runs/d/run.json is not a valid run.json" in lines.pop(1)
     assert lines == [
         "run started script steady overall loss took ended",
         "-2 2020-01-03 main.py 5.00 s finished",
@@ -256,7 +256,7 @@ def test_each_change_is_shown_until_the_run_has_ended(tmp_path: Path) -> None:
     assert shown[0] == f"voir: {run}: there is no such directory; waiting\n"
     assert shown[1].startswith("voir: main.py · running, or did not finish\n")
     assert "  train     9 steps\n" in shown[2]
-    assert shown[3].startswith(f"voir: {run}/run.json is no valid run.json")
+    assert shown[3].startswith(f"voir: {run}/run.json is not a valid run.json")
     assert shown[4:] == watch(run) == [said("show", str(run))]
 
 

@@ -156,7 +156,7 @@ def test_a_sequence_is_what_other_readers_of_the_format_expect():
     for text, sequence in (("Jo\n", "\x1b[4:6?0:z"), ("é", "\x1b[<3:9z"), ("", "\x1b[z")):
         assert smuggle.encode_as_escape_sequence(text) == sequence
         assert smuggle.decode_escape_sequence(sequence) == text
-    with pytest.raises(ValueError, match="no escape sequence"):
+    with pytest.raises(ValueError, match="not an escape sequence"):
         smuggle.decode_escape_sequence("plain text")
 
 

@@ -145,7 +145,7 @@ CASES: dict[str, tuple[Evidence, str]] = {
     "own cost WARN: dear on short steps": (
         evidence({"step_seconds": {"median": 0.005}}, own_shares=(0.3, 0.4)), "of steps of 5"
     ),
-    "own cost SKIP: unknown": (evidence(own_shares=()), "too short a time"),
+    "own cost SKIP: unknown": (evidence(own_shares=()), "too short to judge"),
     "instruments WARN: a problem": (
         evidence(run={"problems": [{"who": "auto", "what": "odd", "remedy": "Do that."}]}),
         "Do that.",
