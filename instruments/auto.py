@@ -76,7 +76,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     waits: dict[str, Callable[[Any], object]] = {
         "torch": partial(_torch, ov, places),
         "tqdm.std": partial(_tqdm, ov, places),
-        "torch.utils.data.dataloader": partial(_place, places, "loaders"),
+        "torch.utils.data.dataloader": partial(_loaders, ov, places),
         "torch._dynamo": partial(_place, places, "graphs"),
         "torch._dynamo.callback": partial(_place, places, "compilations"),
         "torch.distributed.distributed_c10d": partial(_place, places, "collectives"),
@@ -132,6 +132,13 @@ def _place(placed: Callable[[], Places], hooks: str, module: Any) -> None:
     from .hooks import pytorch
 
     getattr(pytorch, hooks)(placed(), module)
+
+
+def _loaders(ov: Overseer, placed: Callable[[], Places], dataloader: Any) -> None:
+    from .hooks import workers
+
+    _place(placed, "loaders", dataloader)
+    workers.place(ov, placed(), dataloader)
 
 
 def place_other(places: Places, module: Any) -> None:

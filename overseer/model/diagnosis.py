@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .facts import (
     HOST_CLOCK,
+    WORKERS_IDLE,
     at,
     breakdown,
     duration,
@@ -221,7 +222,10 @@ def _losses(run: Facts, task: _TimeShares, slack: float) -> Iterator[tuple[float
 def _loader(run: Facts, task: _TimeShares, share: float) -> Diagnosis:
     of = "the steps' time" if task.pause >= 0.01 else "the time"
     why = f"{percent(share)} of {of} waits for batches, {duration(task.each(share))} a step"
+    busy = number(run, "loader_workers.busy")
     then = "prefetch (more num_workers of the DataLoader), or do less for each item"
+    if busy is not None and busy < WORKERS_IDLE:
+        then = f"fewer, larger tensors per batch: workers are {percent(busy)} busy, passing is slow"
     if (number(run, "host.cpu.mean") or 0.0) >= 90 and not _disturbed(run):
         then = "do less for each item, or preprocess once: the processors are full"
     return Diagnosis("loader-bound", why, then)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The clock of steps without a device's clock.
 HOST_CLOCK = "perf_counter"
+#: Share of busy workers of a loader below which batches are ready in time.
+WORKERS_IDLE = 0.5
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 

@@ -12,6 +12,7 @@ import os
 from ..errors import clean
 from ..model.facts import (
     HOST_CLOCK,
+    WORKERS_IDLE,
     at,
     breakdown,
     count,
@@ -39,6 +40,8 @@ MOST, OWN, BARS = 40, 8, 4
 #: The order in which rows are omitted: the highest first.
 _OTHER, _RATE, _TREE, _VALUES, _APP = 5, 4, 3, 2, 1
 _BAR = 16
+#: The share of busy workers from which more of them help, if loading has at least this share.
+WORKERS_FULL, LOADING_MATTERS = 0.9, 0.1
 #: PyTorch's and Accelerate's launchers, as modules: their steps are made in other processes.
 LAUNCHERS = ("torch.distributed.", "accelerate.commands.")
 
@@ -295,7 +298,8 @@ def _values(run: Facts, most: int) -> Row:
 
 
 def _machine(run: Facts) -> Iterator[Row]:
-    """Load and memory of the host and of each device."""
+    """The loader's workers; load and memory of the host and of each device."""
+    yield row("loader", _workers(run))
     yield row("host", _cpu(part(run, "host", "cpu")), _memory(run.get("host")))
     for index, device in enumerate(entries(run, "devices")):
         load = percent(at(device, "utilisation.mean"))
@@ -311,6 +315,19 @@ def _machine(run: Facts) -> Iterator[Row]:
             f"{power:.0f}{of}" if power is not None else None,
             Piece(f"throttled: {why}", "warn") if held else None,
         )
+
+
+def _workers(run: Facts) -> str | None:
+    """How busy the loader's workers are, and whether more would help."""
+    n, busy = number(run, "loader_workers.count"), number(run, "loader_workers.busy")
+    if n is None or busy is None:
+        return None
+    waits = number(main_task(run) or {}, "loading.share") or 0.0
+    told = f"the {n:.0f} workers are" if n > 1 else "the worker is"
+    told += f" {percent(busy)} busy"
+    if busy >= WORKERS_FULL and waits >= LOADING_MATTERS:
+        return f"{told}: more would help"
+    return f"{told}: the loader is not the limit" if busy < WORKERS_IDLE > waits else told
 
 
 def _cpu(cpu: Facts) -> str | None:

@@ -86,6 +86,7 @@ RUNS: dict[str, Facts] = {
     "a loader and a leak": run(6.0, 4.0, host=LEAK),
     "a loader and evaluations": run(6.0, 4.0, {"evaluation": (6.0, 4)}),
     "a loader and uneven steps": run(6.0, 4.0, verdict="never steady"),
+    "a loader with idle workers": run(6.0, 4.0, loader_workers={"count": 2, "busy": 0.3}),
     # compute-bound
     "work on the host": run(parts=WORK),
     "work on the host while a GPU is idle": run(parts=WORK, devices=[gpu(0.0)]),

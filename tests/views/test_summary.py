@@ -111,6 +111,22 @@ def test_a_figure_is_shown_where_it_is_known_and_nothing_else(facts: Facts, said
     assert shown == ["  train     9 steps", f"    {said}"]
 
 
+@pytest.mark.parametrize(
+    ("count", "busy", "loading", "said"),
+    [
+        (2, 0.96, 0.5, "the 2 workers are 96 % busy: more would help"),
+        (1, 0.34, 0.01, "the worker is 34 % busy: the loader is not the limit"),
+        (2, 0.34, 0.6, "the 2 workers are 34 % busy"),
+        (2, 0.96, 0.02, "the 2 workers are 96 % busy"),
+    ],
+)
+def test_workers_are_the_limit_or_not(count: int, busy: float, loading: float, said: str) -> None:
+    task = {"steps": 9, "loading": {"share": loading}}
+    workers = {"count": count, "busy": busy}
+    shown = lines({"tasks": {"train": task}, "loader_workers": workers})
+    assert f"  loader    {said}" in shown
+
+
 def test_figures_that_are_not_numbers_are_not_invented() -> None:
     task = {"steps": "many", "rate": {"wall": None}, "loss": {"last": "NaN"}, "loading": 3}
     shown = lines({"tasks": {"train": task}})[1:]
