@@ -45,6 +45,11 @@ COMMANDS = {
     "doctor": ("", "check the installation, or a run"),
     "init": ("SCRIPT", "write a voirfile for a script"),
 }
+#: Programs that start the processes of a job: modules, and the scripts that run them.
+LAUNCHERS = {
+    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
+    "torchrun", "accelerate", "accelerate-launch",
+}  # fmt: skip
 #: Words that people type for a command or an option.
 MEANT = {"help": "--help", "version": "--version", "list": "runs", "ls": "runs"}
 #: Options that determine which voirfiles apply.
@@ -72,7 +77,12 @@ def main(argv: list[str] | None = None) -> None:
 
         sys.exit(command(argv, notices))
     try:
-        overseer = prepare(argv, notices)
+        options, script = look_ahead(argv, os.environ)
+        if is_launcher(options.target):
+            from .launchers import launch
+
+            return launch(argv[: len(argv) - len(options.target)], options.target, notices)
+        overseer = prepare(argv, options, script, notices)
     except VoirError as error:
         notices.problem(error)
         sys.exit(USAGE)
@@ -80,8 +90,8 @@ def main(argv: list[str] | None = None) -> None:
         ending = Ending()
         ending.announce(interrupted)
         ending.leave(interrupted)
-        return
-    run(overseer, argv, notices)
+        return None
+    return run(overseer, argv, notices)
 
 
 def is_runnable(name: str) -> bool:
@@ -89,9 +99,22 @@ def is_runnable(name: str) -> bool:
     return os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py"))
 
 
-def prepare(argv: list[str], notices: Notices) -> Overseer:
-    """Create an Overseer with the stock instruments and those of the voirfiles that apply."""
-    options, script = look_ahead(argv, os.environ)
+def is_launcher(target: list[str]) -> bool:
+    """Test whether a command's program starts the processes of a job."""
+    if target[:1] == ["-m"]:
+        return target[1:2] != [] and target[1] in LAUNCHERS
+    return bool(target) and os.path.basename(target[0].removeprefix("-m")) in LAUNCHERS
+
+
+def prepare(argv: list[str], options: Namespace, script: str | None, notices: Notices) -> Overseer:
+    """Create an Overseer with the stock instruments and those of the voirfiles that apply.
+
+    Args:
+        argv: The command line.
+        options: Those that determine which voirfiles apply, see :func:`look_ahead`.
+        script: The script's file, if known.
+        notices: Shows problems.
+    """
     overseer = Overseer(tell=notices.problem, stderr=sys.stderr, since_ns=BEGUN_CPU_NS)
     overseer.argv[:], report = argv, overseer.report
     overseer.argparser.epilog = _listed()
@@ -129,16 +152,18 @@ def _stock(plain: bool) -> list[Callable[..., Any]]:
 def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, str | None]:
     """Parse the options that determine which voirfiles apply; return them and the script's file.
 
-    The option ``plain`` is added: True if no option concerns an instrument.
+    Two options are added. ``plain``: True if no option concerns an instrument. ``target``: the
+    command line from the script on.
 
     Voirfiles add options, so the whole command line can only be parsed after they are loaded.
     Unknown options are skipped here and checked then.
     """
     if _is_plain(argv, environ):  # `voir main.py`: creating a parser takes milliseconds.
-        return Namespace(voirfile=[], no_voirfile=False, debug=False, plain=True), argv[0]
+        none = Namespace(voirfile=[], no_voirfile=False, debug=False, plain=True, target=argv)
+        return none, argv[0]
     parser = OptionParser(environ=environ)
     add_options(parser)
-    own, script, unknown = _scan(parser, argv)
+    own, target, unknown = _scan(parser, argv)
     plain = not unknown and all(token in PLAIN_OPTIONS for token in own if token.startswith("-"))
     plain &= PLAIN_VARIABLES.issuperset(
         name for name in environ if name.startswith(("VOIR_", "_VOIR_"))
@@ -148,8 +173,8 @@ def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, 
         wanted = {k: v for k, v in values.items() if str(k).replace("-", "_") in NEEDED}
         parser.add_config(source, wanted)
     options = parser.resolve(own)
-    options.plain = plain
-    return options, script
+    options.plain, options.target = plain, target
+    return options, _script_of(target)
 
 
 def _is_plain(argv: list[str], environ: Mapping[str, str]) -> bool:
@@ -159,23 +184,29 @@ def _is_plain(argv: list[str], environ: Mapping[str, str]) -> bool:
     return not any(configurations([], environ, current_directory()))
 
 
-def _scan(parser: OptionParser, argv: list[str]) -> tuple[list[str], str | None, bool]:
-    """Return voir's own tokens, the script's file, and whether unknown options precede it."""
+def _scan(parser: OptionParser, argv: list[str]) -> tuple[list[str], list[str], bool]:
+    """Return voir's own tokens, the rest, and whether unknown options precede it."""
     rest, own, unknown = list(argv), list[str](), False
     while rest:
         token = rest[0]
         if token.startswith("-m"):
-            module = token[2:] or (rest[1] if len(rest) > 1 else "")
-            return own, _module_file(module), unknown
+            break
         if token.partition("=")[0] in parser._option_string_actions:
             parser._move(rest, own)
             continue
         there = [os.path.exists(each) for each in rest if each == "-" or each[:1] != "-"]
         if (token == "-" or token[:1] != "-") and (there[0] or not any(there)):
-            return own, token if there[0] else None, unknown
+            break
         rest.pop(0)  # An option of an instrument, or its value.
         unknown = True
-    return own, None, unknown
+    return own, rest, unknown
+
+
+def _script_of(target: list[str]) -> str | None:
+    """The file of the script, if it exists."""
+    if target and target[0].startswith("-m"):
+        return _module_file(target[0][2:] or (target[1] if len(target) > 1 else ""))
+    return target[0] if target and os.path.exists(target[0]) else None
 
 
 def _module_file(name: str) -> str | None:

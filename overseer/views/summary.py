@@ -42,8 +42,6 @@ _OTHER, _RATE, _TREE, _VALUES, _APP = 5, 4, 3, 2, 1
 _BAR = 16
 #: The share of busy workers from which more of them help, if loading has at least this share.
 WORKERS_FULL, LOADING_MATTERS = 0.9, 0.1
-#: PyTorch's and Accelerate's launchers, as modules: their steps are made in other processes.
-LAUNCHERS = ("torch.distributed.", "accelerate.commands.")
 
 
 def render(
@@ -71,8 +69,6 @@ def render(
     elif not tasks and not entries(run, "probes") and run.get("exit_status") == 0:
         script = clean(run.get("script") or "SCRIPT")
         told = f"voir init {_short(script)} writes what would give them"
-        if any(each in script.replace("/", ".") for each in LAUNCHERS):
-            told = "of its processes: torchrun --no-python voir SCRIPT"
         rest.append(row("steps", Piece("none seen", "dim"), Piece(told, "dim")))
     rest += [*_probes(run, most), *_instruments(run, most), _app(run, most), *record(run)]
     head = layout.head("voir:", first)

@@ -203,17 +203,10 @@ def test_progress_stands_in_for_steps_that_nobody_saw() -> None:
     assert "bar0" not in "".join(lines({"progress": bars, "tasks": {"train": {"steps": 2}}}))
 
 
-@pytest.mark.parametrize(
-    ("script", "said"),
-    [
-        ("main.py", "voir init main.py writes what would give them"),
-        ("lib/torch/distributed/run.py", "of its processes: torchrun --no-python voir SCRIPT"),
-        ("-m accelerate.commands.launch", "of its processes: torchrun --no-python voir SCRIPT"),
-    ],
-)
-def test_a_run_without_steps_says_how_to_see_them(script: str, said: str) -> None:
-    facts = {"script": script, "exit_status": 0, "host": {"cores": 2, "cpu": {"mean": 50.0}}}
-    assert f"steps none seen {said}" in " ".join(" ".join(lines(facts)).replace("·", "").split())
+def test_a_run_without_steps_says_how_to_see_them() -> None:
+    facts = {"script": "main.py", "exit_status": 0, "host": {"cores": 2, "cpu": {"mean": 50.0}}}
+    shown = " ".join(" ".join(lines(facts)).replace("·", "").split())
+    assert "steps none seen voir init main.py writes what would give them" in shown
 
 
 def test_what_the_script_named_cannot_touch_the_terminal() -> None:
