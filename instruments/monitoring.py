@@ -27,6 +27,11 @@ def instrument_monitors(ov: Overseer) -> Generator[Any, Any, None]:
     add("--poll-gpu", metavar="S", type=_seconds("--poll-gpu"), help="sample NVIDIA GPUs every "
         "S seconds, and say so when that is not possible")  # fmt: skip
     yield ov.phases.parse_args
+    if ov.options.ranks is not None:
+        from .ranks import is_chosen
+
+        if not is_chosen(ov):
+            return
     seconds, asked = float(ov.options.monitor_interval), ov.options.poll_gpu
     if ov.options.monitor:
         tick = min(seconds, GLANCE_SECONDS)

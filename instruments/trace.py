@@ -23,7 +23,7 @@ MAX_MB, PROFILE_STEPS = 256, 2
 #: Options that need ``--trace``; those of ``BESIDE`` also apply to ``voir.profile`` blocks.
 OF_RUNS = (
     "trace_duration", "trace_steps", "trace_every", "trace_rank", "trace_level",
-    "profile_steps",
+    "profile_steps", "profile_rank",
 )  # fmt: skip
 BESIDE = ("trace_dir", "trace_channels", "trace_max_mb", "trace_modules", "trace_ring")
 #: Types whose ``str()`` runs no code of the script.
@@ -61,7 +61,7 @@ def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args
     tracer = _Tracer(ov)
     tracer.complain(OF_RUNS)
-    if wanted(ov.options) and tracer.is_rank(ov.options.trace_rank):
+    if wanted(ov.options) and _is_traced(ov):
         session = tracer.begin(False)
         if session is not None:
             session.span("phases", "init", begun, initialized)
@@ -116,19 +116,6 @@ class _Tracer:
                 settings = Settings(self._ov.options, MAX_MB, PROFILE_STEPS)
                 self._session = Session.start(self._ov, settings, parts)
         return self._session
-
-    def is_rank(self, rank: int | None) -> bool:
-        """Whether this process has the rank to trace; with ``None`` every process has."""
-        if rank is None:
-            return True
-        assert self._ov.recording is not None
-        known = self._ov.recording.directory.rank
-        own, size = (known.rank, known.world_size) if known is not None else (0, 1)
-        if size is not None and rank >= size:
-            what = f"rank {rank} does not exist: ranks are 0 to {size - 1}"
-            remedy = "Name one of these, or leave it out to trace all."
-            self._ov.report(Problem("trace-rank", "--trace-rank", what, remedy=remedy))
-        return rank == own
 
     def profile(self, level: str, ms_duration: float | None) -> Callable[[], object]:
         """Trace from here on; call what this returns to end it."""
@@ -185,6 +172,16 @@ class _Tracer:
             self._ov.report(Problem("trace-unasked", name, what, remedy=remedy))
 
 
+def _is_traced(ov: Overseer) -> bool:
+    """Whether the options for ranks let this process trace; they may turn its profile off."""
+    from .ranks import is_chosen
+
+    options = ov.options
+    if options.profile and not is_chosen(ov, "--profile-rank", options.profile_rank):
+        options.profile = None
+    return wanted(options) and is_chosen(ov, "--trace-rank", options.trace_rank)
+
+
 def wanted(options: Namespace) -> bool:
     """Whether the options request a trace of the run."""
     on = options.trace or (options.trace is None and options.profile)
@@ -235,6 +232,15 @@ def level_of(text: str) -> str:
     return text
 
 
+def _ranks(option: str) -> Callable[[str], frozenset[int]]:
+    def parse(text: str) -> frozenset[int]:
+        from overseer.rundir.job import ranks_of
+
+        return ranks_of(text, option)
+
+    return parse
+
+
 def _patterns(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip()) or ("*",)
 
@@ -260,11 +266,12 @@ def add_options(parser: Any) -> None:
          f"size of the log; beyond it the middle is dropped (default: {MAX_MB})"),
         ("trace-level", level_of, "off|step|module|op", "level of detail (default: step)"),
         ("trace-modules", str, "PATTERN", "at level module, only modules whose name matches"),
-        ("trace-rank", _number("--trace-rank", 0), "R", "trace only this rank of a job"),
+        ("trace-rank", _ranks("--trace-rank"), "R", "trace only these ranks of a job: 0,3,8-15"),
         ("profile", None, "",
          "trace the first steps in full detail: --trace --trace-level op"),
         ("profile-steps", _number("--profile-steps", 1), "N",
          f"with --profile: number of steps (default: {PROFILE_STEPS})"),
+        ("profile-rank", _ranks("--profile-rank"), "R", "profile only these ranks of a job"),
     ):  # fmt: skip
         if kind is None:
             parser.add_argument(f"--{name}", action=BooleanOptionalAction, default=None, help=what)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 OP_STEPS = (2, 7)
 #: Settings in the object ``VOIR_TRACE``; each stands for the variable of an option.
 TRACES = ("channels", "duration", "steps", "every", "max_mb", "level", "modules", "rank", "ring")
-PROFILES = ("profile", "profile_steps")
+PROFILES = ("profile", "profile_steps", "profile_rank")
 VARIABLES = {
     "enable": "VOIR_TRACE",
     "directory": "VOIR_TRACE_DIR",
@@ -86,7 +86,6 @@ class Settings:
         max_mb: Size limit of the log, in megabytes.
         level: Level of detail.
         modules: Name pattern of the modules to show at level ``module``.
-        rank: The only rank to trace; None: all.
         ring: Keep the latest events only.
     """
 
@@ -99,7 +98,6 @@ class Settings:
         self.max_mb: float = options.trace_max_mb or max_mb
         self.level: str = options.trace_level or ("op" if profile else "step")
         self.modules: str = options.trace_modules or "*"
-        self.rank: int | None = options.trace_rank
         self.ring = bool(options.trace_ring)
         self.steps: tuple[int, int | None] | None = options.trace_steps
         if profile and self.steps is None:

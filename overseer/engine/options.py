@@ -260,10 +260,18 @@ def add_options(parser: OptionParser) -> None:
     add("--run-dir", action=_RunDir, metavar="DIR",
         help="record the run in DIR instead of below voir-runs")  # fmt: skip
     add("--no-record", action="store_true", help="write no run directory")
+    add("--ranks", type=_ranks, metavar="0,3,8-15",
+        help="trace, profile and sample the machine only on these ranks of a job")  # fmt: skip
     add("--quiet", action="store_true", help="print no summary")
     add("--strict", action="store_true",
         help="exit with status 4 after a problem or a silent probe")  # fmt: skip
     add("--debug", action="store_true", help="log which voirfiles and probes are used, and why")
+
+
+def _ranks(text: str) -> frozenset[int]:
+    from ..rundir.job import ranks_of
+
+    return ranks_of(text, "--ranks")
 
 
 class _RunDir(argparse.Action):

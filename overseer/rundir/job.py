@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..clock import time_ns
+from ..errors import UsageError
 from ..files import is_own, new, read_json
 from ..recorder import recorder
 from ..recorder.encode import encode
@@ -75,6 +76,27 @@ def find_rank(environ: Mapping[str, str]) -> Rank | None:
             restart = restart or _number(environ, "SLURM_RESTART_COUNT") or 0
             return Rank(rank, world, local, _job(environ, variables), restart)
     return None
+
+
+def ranks_of(text: str, option: str) -> frozenset[int]:
+    """Parse a list of ranks: ``0,3,8-15``.
+
+    Args:
+        text: Numbers and ranges, both ends included, separated by commas.
+        option: The option, for the message.
+
+    Raises:
+        UsageError: The text is no such list (``option-value``).
+    """
+    found = set[int]()
+    for each in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", each, re.ASCII)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            what = f"{option} is {text!r:.60}, which is not a list of ranks"
+            raise UsageError("option-value", what, f"For example: {option} 0,3,8-15")
+        found.update(range(first, last + 1))
+    return frozenset(found)
 
 
 def _job(environ: Mapping[str, str], variables: tuple[str, ...]) -> str:

@@ -163,7 +163,7 @@ TOLD = {
     "span-selector": load("timeline", 'ov.span("//train_epoch > loss")'),
     "trace-channels": Case("--trace --trace-channels stepz main.py"),
     "trace-nowhere": Case("--trace --no-record main.py"),
-    "trace-rank": Case("--trace --trace-rank 4 main.py", env={"RANK": "0", "WORLD_SIZE": "4"}),
+    "no-such-rank": Case("--trace --trace-rank 4 main.py", env={"RANK": "0", "WORLD_SIZE": "4"}),
     "trace-unasked": Case("--trace-steps 1:3 main.py"),
     "trace-steps": Case("--trace --trace-steps 1000:1010 main.py",
                         GIVE + "for number in range(135): give(step=number)\n"),

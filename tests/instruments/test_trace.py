@@ -135,7 +135,7 @@ def test_a_directory_of_ones_own_and_no_record(place):
     [
         ("--no-record", "[trace-nowhere]"),
         ("--trace-dir main.py/below", "[trace-unwritable]"),
-        ("--trace-rank 4", "[trace-rank]"),
+        ("--trace-rank 4", "[no-such-rank]"),
         ("--trace-channels steps,stepz,met*", "no channel is called 'stepz': there are voir"),
         ("--trace-steps 9000:", "9000: never came: 15 steps were seen [trace-steps]"),
     ],
@@ -220,7 +220,7 @@ def test_parts_of_a_script_are_traced_by_themselves(place):
 
 def test_the_variable_is_all_options_in_one():
     text = json.dumps({"enable": "true", "directory": "d", "channels": ["a", "b"], "steps": [1, 3],
-                       "duration": 2.0, "ring": True, "profile": False, "rank": None})  # fmt: skip
+                       "duration": 2.0, "ring": True, "profile": False})  # fmt: skip
     assert expanded({"VOIR_TRACE": text, "VOIR_TRACE_STEPS": "5:6", "HOME": "x"}) == {
         "VOIR_TRACE": "true", "VOIR_TRACE_DIR": "d", "VOIR_TRACE_CHANNELS": "a,b",
         "VOIR_TRACE_STEPS": "5:6", "VOIR_TRACE_DURATION": "2", "VOIR_TRACE_RING": "1",
