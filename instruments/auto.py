@@ -6,6 +6,7 @@ import sys
 from argparse import BooleanOptionalAction
 from contextlib import ExitStack
 from functools import cache, partial
+from importlib import import_module
 
 from overseer.errors import Problem
 from overseer.imports import on_import
@@ -77,9 +78,12 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         "torch": partial(_torch, ov, places),
         "tqdm.std": partial(_tqdm, ov, places),
         "torch.utils.data.dataloader": partial(_loaders, ov, places),
-        "torch._dynamo": partial(_place, places, "graphs"),
-        "torch._dynamo.callback": partial(_place, places, "compilations"),
-        "torch.distributed.distributed_c10d": partial(_place, places, "collectives"),
+        "torch._dynamo": partial(_place, places, "pytorch", "graphs"),
+        "torch._dynamo.callback": partial(_place, places, "pytorch", "compilations"),
+        "torch.distributed.distributed_c10d": partial(_place, places, "distributed", "collectives"),
+        "torch.distributed._functional_collectives": partial(
+            _place, places, "distributed", "functional"
+        ),
         **{name: lambda module: place_other(places(), module) for name in FRAMEWORKS},
         **{name: partial(_pickler, ov, places) for name in PICKLERS},
     }
@@ -127,17 +131,15 @@ def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
     ov.charge(ov.clock.cpu_ns() - begun)
 
 
-def _place(placed: Callable[[], Places], hooks: str, module: Any) -> None:
-    """Place hooks in a part of PyTorch."""
-    from .hooks import pytorch
-
-    getattr(pytorch, hooks)(placed(), module)
+def _place(placed: Callable[[], Places], file: str, hooks: str, module: Any) -> None:
+    """Place hooks in a part of PyTorch: a function of a file of :mod:`.hooks`."""
+    getattr(import_module(f"{__package__}.hooks.{file}"), hooks)(placed(), module)
 
 
 def _loaders(ov: Overseer, placed: Callable[[], Places], dataloader: Any) -> None:
     from .hooks import workers
 
-    _place(placed, "loaders", dataloader)
+    _place(placed, "pytorch", "loaders", dataloader)
     workers.place(ov, placed(), dataloader)
 
 

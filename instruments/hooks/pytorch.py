@@ -1,4 +1,4 @@
-"""Hooks for PyTorch: models, gradients, optimizers, loaders, compilation, collectives."""
+"""Hooks for PyTorch: models, gradients, optimizers, loaders, compilation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from ..places import Places
 
 NAN = float("nan")
-#: The communicating methods of a process group.
-COLLECTIVES = (
-    "allreduce allreduce_coalesced allgather _allgather_base "
-    "allgather_into_tensor_coalesced reduce_scatter _reduce_scatter_base "
-    "reduce_scatter_tensor_coalesced broadcast reduce gather scatter alltoall "
-    "alltoall_base barrier send recv recv_anysource"
-)
 
 
 def models(places: Places, torch: Any) -> str:
@@ -66,10 +59,10 @@ def gradients(places: Places, torch: Any) -> None:
     places.around(torch.serialization, "save", k.SAVE)
     places.put(torch, "save", torch.serialization.save)  # Pickle looks it up by this name.
     for placed in (torch.autograd.backward, torch.autograd.grad, torch.save):
-        _scripted(placed)
+        scripted(placed)
 
 
-def _scripted(placed: Any) -> None:
+def scripted(placed: Any) -> None:
     """Register a span as TorchScript's builtin, which it looks up by identity."""
     builtins = sys.modules.get("torch.jit._builtins")
     name = builtins and builtins._find_builtin(getattr(placed, "__wrapped__", None))
@@ -136,18 +129,3 @@ def graphs(places: Places, dynamo: Any) -> None:
 def _remove(callbacks: list[Any], ours: object) -> None:
     if ours in callbacks:  # torch.compiler.reset() clears them.
         callbacks.remove(ours)
-
-
-def collectives(places: Places, c10d: Any) -> None:
-    """Record a process group's collectives and the waits for them.
-
-    DDP's collectives within ``backward`` are part of backward.
-
-    Args:
-        places: Where callables are placed.
-        c10d: ``torch.distributed.distributed_c10d``.
-    """
-    for kind, names in (("ProcessGroup", COLLECTIVES.split()), ("Work", ["wait"])):
-        owner = getattr(c10d, kind, None)  # Absent from builds without distributed.
-        for name in names if owner is not None else ():
-            places.around(owner, name, k.COMMUNICATION)

@@ -14,7 +14,6 @@ from .declared import DeclaredSteps
 from .events import (
     FIRST_KINDS,
     PART_BETWEEN,
-    PART_COMMUNICATION,
     PART_FORWARD,
     PART_LOADING,
     PART_OF,
@@ -113,7 +112,7 @@ class Fold:
         kinds, lanes, thread, lane = self._kinds, self.lanes, 0, None
         loading, forward, backward, optimizer = k.LOADING, k.FORWARD, k.BACKWARD, k.OPTIMIZER
         marked, failed, nested = k.MARKED, k.FAILED, k.IN_OPTIMIZER
-        scaler, last = k.SCALER, k.LAST_NESTING
+        scaler, last, communication = k.SCALER, k.LAST_NESTING, k.COMMUNICATION
         start: int  # Types for mypyc, which would otherwise check each one at each use.
         value: float
         what: int
@@ -134,7 +133,7 @@ class Fold:
                 lane = lanes.get(number) or self._new_lane(number)
             kind = kinds[site]
             ns = low + (high << 32) if high else low
-            if kind > last or not kind:
+            if (kind > last and kind != communication) or not kind:
                 if site:
                     lane.rare(kind, start, ns, value, what, depth, flags, site)
                 else:
@@ -182,7 +181,7 @@ class Fold:
             elif kind == optimizer:
                 if not flags & (nested | failed):  # R1, R2
                     lane.pending = what
-            elif kind != forward and kind != loading:
+            elif kind != forward and kind != loading and kind != communication:
                 lane.rare(kind, start, ns, value, what, depth, flags, site)
             if not depth and (
                 lane.pending is not None or (kind == backward and not self.made) or kind == scaler
@@ -503,17 +502,22 @@ class Lane:
                 self._iterated(self._of(self._task_of(site)), start)
         elif kind == k.PAUSE:
             self._paused(start, ns, flags)
-        elif kind == k.COMMUNICATION:
-            if flags & k.MARKED:
-                self.on_device(kind, start, depth)
-            if not depth:
-                self._until(start + ns).move(ns, PART_OTHER, PART_COMMUNICATION)
         elif kind == k.COMPILE:
             self.turn.compiled += ns
+            self._passes_on(start + ns, depth)
         elif kind == k.TIME_FIRST:
             fold.time_first = True
         elif kind == k.GRADIENTS:
             fold.graded = True
+            self._passes_on(start + ns, depth)
+
+    def _passes_on(self, end: int, depth: int) -> None:
+        """End a span whose own time belongs to the part around it: spans within it are around's."""
+        within, self.inside[depth + 1] = self.inside[depth + 1], 0
+        if depth:
+            self.inside[depth] += within
+        elif within:
+            self._until(end).move(within, self.rest)
 
     # Marks and pairs
 

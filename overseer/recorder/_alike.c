@@ -18,11 +18,11 @@
 #define DEEP 16
 
 /* Copies of enums in sites.py; a test compares each tagged enum, and part_of. */
-enum kind { LOADING = 1, FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, STEP = 11, PAIR = 12, LOOP = 14, LOSS = 18, PAIR_BEGINS = 28 };
+enum kind { LOADING = 1, FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, STEP = 11, PAIR = 12, LOOP = 14, COMMUNICATION = 17, LOSS = 18, PAIR_BEGINS = 28 };
 enum flag { TRAINING = 1, ZEROED = 1, GRAD = 2, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128 };
 enum { LEARNING = TRAINING | GRAD, UNUSUAL = ENDED | FAILED | IN_OPTIMIZER | LATER };
 /* Parts of a step, as in model/events.py, and the part of a span, by its kind. */
-enum { LOADS, FORWARDS, BACKWARDS, OPTIMIZES, OTHER = 5, BETWEEN, PARTS };
+enum { LOADS, FORWARDS, BACKWARDS, OPTIMIZES, COMMUNICATES, OTHER, BETWEEN, PARTS };
 static const int part_of[] = {OTHER, LOADS, LOADS, FORWARDS, BACKWARDS, OPTIMIZES};
 /* Sources of a step's items, in order of precedence. */
 enum { MARK, BEGUN, CLOSED, BATCH, ROWS, SIZES };
@@ -78,10 +78,11 @@ static int read_step(open_t *o, const event_t *events, Py_ssize_t n, const uint8
     for (int i = 0; i < SIZES; i++) o->sizes[i] = NAN;
     for (Py_ssize_t i = 0; i < n; i++) {
         const event_t *e = &events[i];
-        int kind = kinds[e->site], size = SIZES, last = i == n - 1, span = kind <= OPTIMIZER;
+        int kind = kinds[e->site], size = SIZES, last = i == n - 1, waits = kind == COMMUNICATION;
+        int span = kind <= OPTIMIZER || waits, unusual = waits ? UNUSUAL & ~IN_OPTIMIZER : UNUSUAL;
         int64_t ns = (int64_t)(e->low | (uint64_t)e->high << 32), begin = (int64_t)e->start;
-        if (e->flags & UNUSUAL || (e->flags & MARKED && kind != LOOP) || e->depth >= DEEP) return 0;
-        if (e->depth && kind != FORWARD && kind != BACKWARD) return 0;
+        if (e->flags & unusual || (e->flags & MARKED && kind != LOOP) || e->depth >= DEEP) return 0;
+        if (e->depth && kind != FORWARD && kind != BACKWARD && !waits) return 0;
         at = span || kind == PAIR ? begin + ns : begin;
         switch (kind) {
         case LOADING: /* An iteration begins. */
@@ -136,13 +137,15 @@ static int read_step(open_t *o, const event_t *events, Py_ssize_t n, const uint8
             if (!isfinite(e->value) || !isnan(s->given)) return 0;
             s->given = e->value;
             break;
+        case COMMUNICATION:
+            break;
         default:
             return 0;
         }
         if (size != SIZES) o->sizes[size] = isnan(o->sizes[size]) ? e->value : o->sizes[size] + e->value;
         if (!span) continue;
         int64_t within = inside[e->depth + 1];
-        s->parts[part_of[kind]] += ns > within ? ns - within : 0;
+        s->parts[waits ? COMMUNICATES : part_of[kind]] += ns > within ? ns - within : 0;
         inside[e->depth + 1] = 0;
         if (e->depth) {
             inside[e->depth] += ns;

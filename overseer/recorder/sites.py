@@ -45,7 +45,7 @@ PAUSE: Final = 13  #: span: a declared pause
 #: mark: a ``for`` loop requests the next item, or, with CAME, received it; object: the iterator
 LOOP: Final = 14
 COMPILE: Final = 16  #: span: Dynamo compiles
-COMMUNICATION: Final = 17  #: span: a collective
+COMMUNICATION: Final = 17  #: span: a collective is issued, or waited for
 LOSS: Final = 18  #: mark: a given loss; value: the loss. FAILED: it cannot be read
 BATCH: Final = 19  #: mark: a batch given without a step; value: its items
 ENTERS: Final = 20  #: mark: a loop or call that contains a STEP begins
@@ -67,7 +67,7 @@ SPAN: Final = 33  #: span: recorded by the user
 INSTANT: Final = 34  #: mark: recorded by the user
 MODULE: Final = 35  #: span: a module within a root module; object: the module
 NOTE: Final = 36  #: text; object: its length in bytes; the text follows in further slots
-#: Kinds up to this one nest; the fold needs only one comparison per event.
+#: Kinds up to this one nest, and COMMUNICATION; the fold needs one comparison for most events.
 LAST_NESTING: Final = SAVE
 
 #: The parts of a step, in order.
@@ -104,7 +104,7 @@ class Kind:
         completes: bool = False, given: bool = False, timed: bool = False,
     ) -> None:  # fmt: skip
         self.number, self.name, self.ring, self.part = number, name, ring, part
-        self.nests = number <= LAST_NESTING
+        self.nests = number <= LAST_NESTING or number == COMMUNICATION
         self.row, self.label = row, label or name
         self.channel = channel or ("passes" if row else "")
         self.doing, self.opening, self.begins = doing, opening, begins

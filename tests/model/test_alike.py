@@ -49,6 +49,8 @@ TURNS = {
     "loss": "next A 8; learn M 8; loss 0.5; back 0.5; opt O; mark 8",
     "mark behind pair": "next A 8; pair 8 { learn M 8; back 0.5; opt O }; mark 8",
     "mark in pair": "next A 8; pair 8 { learn M 8; back 0.5; opt O; mark }",
+    "communication": "next A 8; wait-for-others; learn M 8 { wait-for-others { wait-for-others } };"
+    "back 0.5 { wait 1; wait-for-others }; opt O { wait-for-others }; wait-for-others",
     "mark of another task": "next A 8; learn M 8; back 0.5; opt O; mark; mark eval 8",
 }
 #: Events between stretches of like turns.

@@ -197,6 +197,23 @@ PARTS = {
         "next:1 A 8; opt:2 O { learn:3 M 8; back:4 1 }", 1, [1, 3, 4, 2, 0, 0]),
     "17 communication outside of a backward": (
         "next A 8; learn M 8; back 1; wait-for-others:7; opt O", 1, [1, 1, 1, 1, 7, 0]),
+    "17 communication within other parts": (
+        "next A 8; learn:2 M 8 { wait-for-others:7 }; back:3 1 { wait-for-others:5 };"
+        "opt:4 O { wait-for-others:6 }", 1, [1, 2, 3, 4, 18, 0]),
+    "17 a wait within a collective counts once": (
+        "next A 8; learn M 8; back 1 { wait-for-others:2 { wait-for-others:5 } }; opt O",
+        1, [1, 1, 1, 1, 7, 0]),
+    "17 communication in a gradient of a gradient": (
+        "next A 8; learn M 8; grads:2 { wait-for-others:7 }; back 1; opt:5 O",
+        1, [1, 1, 1, 5, 7, 2]),
+    "17 communication while a model is compiled": (
+        "next A 8; learn M 8 { compile:2 { wait-for-others:7 } }; back 1; opt O",
+        1, [1, 3, 1, 1, 7, 0]),
+    "17 communication while a loop waits for a batch": (
+        "4 { asks; wait 2; wait-for-others:7; came 8; learn M 8; back 1; opt O }",
+        3, [2, 1, 1, 1, 7, 0]),
+    "18 communication before the first step is in none": (
+        "wait-for-others:7; wait 1; next A 8; learn M 8; back 1; opt O", 1, [1, 1, 1, 1, 0, 0]),
     "18 the first step begins with a batch": (
         "made O; wait 500; next:2 A 8; learn M 8; back 1; opt O", 1, [2, 1, 1, 1, 0, 0]),
     "18 the first step begins with a call": (

@@ -1,0 +1,59 @@
+"""Hooks for torch.distributed: the time in which a thread waits for other ranks."""
+
+from __future__ import annotations
+
+import sys
+
+from overseer.recorder import recorder, table
+from overseer.recorder import sites as k
+
+from .pytorch import scripted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..places import Places
+
+#: The communicating methods of a process group.
+COLLECTIVES = (
+    "allreduce allreduce_coalesced allgather allgather_coalesced _allgather_base "
+    "all_gather_single all_gather_single_coalesced allgather_into_tensor_coalesced "
+    "reduce_scatter _reduce_scatter_base reduce_scatter_single reduce_scatter_single_coalesced "
+    "reduce_scatter_tensor_coalesced broadcast reduce gather scatter alltoall alltoall_base "
+    "all_to_all_single barrier monitored_barrier _end_coalescing send recv recv_anysource"
+)
+
+
+def collectives(places: Places, c10d: Any) -> None:
+    """Record a process group's collectives and the waits for them.
+
+    Args:
+        places: Where callables are placed.
+        c10d: ``torch.distributed.distributed_c10d``.
+    """
+    for kind, names in (("ProcessGroup", COLLECTIVES.split()), ("Work", ["wait"])):
+        owner = getattr(c10d, kind, None)  # Absent from builds without distributed.
+        for name in names if owner is not None else ():
+            places.around(owner, name, k.COMMUNICATION)
+    whole = sys.modules.get("torch.distributed")
+    if hasattr(whole, "_broadcast_coalesced"):  # DDP's buffers, in forward.
+        places.around(whole, "_broadcast_coalesced", k.COMMUNICATION)
+
+
+def functional(places: Places, collectives: Any) -> None:
+    """Record the waits for functional collectives, as of DTensor; compiled graphs call them too.
+
+    Dynamo knows the operators by identity, so what they call is replaced.
+
+    Args:
+        places: Where callables are placed.
+        collectives: ``torch.distributed._functional_collectives``.
+    """
+    waits: Any = getattr(collectives.torch.ops._c10d_functional, "wait_tensor", None)
+    site = table.add(k.COMMUNICATION, "wait_tensor")
+    operators: tuple[Any, ...] = (waits, getattr(waits, "default", None))
+    for one in operators:
+        if hasattr(one, "_op"):
+            places.put(one, "_op", recorder.span(site, k.COMMUNICATION, one._op))
+            scripted(one._op)
