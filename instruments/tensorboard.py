@@ -57,8 +57,9 @@ def _export(ov: Overseer, logs: Path) -> None:
         ov.report(Problem("tensorboard-nothing", "--tensorboard", what, remedy=remedy))
         return
     run = read_run(directory)
-    job = directory.parent.name if directory.name == f"rank{run.rank}" else ""
-    to = logs / job / directory.name
+    levels = 1 if ov.recording.directory.rank is None else 2
+    levels += ov.recording.directory.attempt is not None
+    to = logs.joinpath(*directory.parts[-levels:])
     export_scalars(run, to)
     trace = ov.summary.get("trace")
     if isinstance(trace, dict) and trace.get("path"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,8 +10,14 @@ Facts = Mapping[str, Any]
 #: Facts that differ between any two runs.
 _IDLE = frozenset({
     "command", "torch.seed", "python.build", "git.moved_to", "env.TERM", "env.COLUMNS",
-    "env.VOIR_RUN_DIR", "env.VOIR_APP", "env.VOIR_NAME", "env.VOIR_TAG", "env.MASTER_PORT",
+    "env.VOIR_RUN_DIR", "env.VOIR_APP", "env.VOIR_NAME", "env.VOIR_TAG",
 })  # fmt: skip
+#: Variables of one rank, or of one start of a job: its ids, addresses, processes and hosts. The
+#: count of ranks is compared by itself.
+_OF_RANKS = re.compile(
+    r"env\.(?:.*_)?(?:RANK|LOCALID|PROCID|NODEID|WORLD_SIZE)\Z|env\.(?:TORCHELASTIC_|MASTER_)"
+    r"|env\.(?:OMPI_COMM_WORLD_|SLURM_.*(?:ID|COUNT|HOST|ADDR|NODELIST|PORTS?|PIDS?|NTASKS)\Z)"
+)
 #: Options that affect only the output, with the number of their values.
 _SHOWN = {
     "--run-dir": 1, "--quiet": 0, "--debug": 0, "--app": 1, "--tensorboard": 1, "--name": 1,
@@ -64,7 +71,7 @@ def _of(run: Facts, late: Sequence[str]) -> Iterator[tuple[str, str]]:
     facts.pop("load_average", None)
     environment = {"env": facts.pop("env", None)}
     for name, value in _flat("", {**first, **facts, **environment}):
-        if name not in _IDLE and not name.endswith(".path"):
+        if name not in _IDLE and not name.endswith(".path") and not _OF_RANKS.match(name):
             yield name, value
     yield "ranks", str(run.get("world_size", 1))
     yield from _flat("app", run.get("app"))

@@ -15,7 +15,7 @@ from ..clock import gmtime, strftime
 from ..context import REPLACED
 from ..errors import Problem, UsageError
 from ..files import new, read_json
-from .job import Job, OtherRun, find_rank
+from .job import Job, OtherRun, find_launcher, find_rank
 from .metrics import NO_DESCRIPTORS
 
 #: Files of a run; a directory with one of these holds a run.
@@ -28,7 +28,8 @@ class RunDirectory:
     """The directory of one run, created with the first record.
 
     ``<UTC yyyymmddThhmmss>-<script>-<pid>/`` in a parent directory, or the one the user named.
-    Under torchrun, Open MPI or Slurm it is ``rank<R>/`` of one directory that all ranks share.
+    Under torchrun, Open MPI or Slurm it is ``rank<R>/`` of one directory that all ranks share, and
+    after a restart ``attempt<N>/rank<R>/``.
 
     Args:
         script: The script as the user named it: a path, ``-m module``, ``-``.
@@ -70,10 +71,15 @@ class RunDirectory:
         self._lock = threading.RLock()
         self._path: Path | None = None
         self.rank = find_rank(environ)
-        self._job = Job(self.rank, self._name, started) if self.rank else None
+        self._job = (
+            Job(self.rank, self._name, started, find_launcher(environ)) if self.rank else None
+        )
         self._chosen = Path(chosen) if chosen else None
-        if self._job and self._chosen:
-            self._chosen = self._job.chosen(self._chosen)
+
+    @property
+    def attempt(self) -> int | None:
+        """Number of this attempt of a job, if it was restarted."""
+        return self._job.attempt if self._job and self._job.attempt > 1 else None
 
     @property
     def path(self) -> Path | None:
@@ -114,12 +120,12 @@ class RunDirectory:
 
     def _inspect(self, directory: Path) -> None:
         if self._job is not None:
-            return self._job.inspect(directory)
+            self._job.inspect(directory)
+            return
         ranks = sorted(entry.name for entry in directory.glob("rank[0-9]*"))
         for name in (*RUN_FILES, *ranks):
             if (directory / name).exists():
                 raise OtherRun(f"it holds {name} of another run")
-        return None
 
     def _make(self) -> bool:
         try:

@@ -24,13 +24,14 @@ def finish_run(run: Run, progress: Callable[[float], object] = lambda share: Non
     Directories of other users, or without write permission, are left alone.
 
     Args:
-        run: The run; of a job, all ranks are finished.
+        run: The run; of a job, all ranks are finished, also those of earlier attempts.
         progress: Receives the share of a trace that is done.
 
     Returns:
         What was done, in one line; empty if nothing.
     """
-    done = [one for one in run.ranks or (run,) if one.unfinished and _finish(one, progress)]
+    every = [one for tried in (*run.attempts, run) for one in tried.ranks or (tried,)]
+    done = [one for one in every if one.unfinished and _finish(one, progress)]
     if not done:
         return ""
     by = str(done[0].facts["ended_by"])

@@ -3,14 +3,16 @@
 Ranks start at different times, perhaps on different machines, without communicating. They meet in
 the file system:
 
-- The directory is ``<script>-<job>``, then ``<script>-<job>-2`` and so on. A rank tries the
-  last existing one, and takes the next if that one is another run's.
-- The first rank to arrive creates ``job.json`` atomically: job, world size, start, and its
-  machine's clocks, which the traces of ranks there share.
-- ``rank<R>`` is created exclusively. An existing one belongs to another run.
+- The directory is ``<script>-<job>``, then ``<script>-<job>-2`` and so on. A rank joins the latest
+  one that can be its job's, otherwise it creates the next.
+- The first rank to arrive creates ``job.json`` atomically: job, world size, start, its launcher,
+  and its machine's clocks. Each further launcher of the job leaves an empty file of its name.
+- ``rank<R>`` is created exclusively. The ranks of a restart are in ``attempt2`` and so on.
 
-One case remains: if a rank recorded nothing, the same rank of a run of the same script and job
-within two minutes joins the earlier run's directory. Nothing is overwritten.
+What torchrun's agent starts is one job. Otherwise job and rendezvous must be equal, the start must
+be near, and the job must not be over; and if its name has neither id nor port, the ranks of a
+machine must have one launcher. One case remains: if a rank recorded nothing, the same rank of
+another run that passes all this joins the earlier run. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -20,26 +22,28 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..clock import time_ns
+from ..clock import process_start, time_ns
 from ..errors import UsageError
-from ..files import is_own, new, read_json
+from ..files import is_own, new, read, read_json
 from ..recorder import recorder
 from ..recorder.encode import encode
 
 MARKER = "job.json"
-#: Longest time between the starts of a job's ranks.
-WINDOW_NS = 120 * 1_000_000_000
+#: Longest time between the starts of a job's ranks; if neither its name nor its launcher tells it.
+WIDE_NS, WINDOW_NS = 3600 * 1_000_000_000, 120 * 1_000_000_000
+#: Directories of the same name that may be the job's: the latest ones.
+SEARCHED = 32
 #: Variables of rank, world size, local rank and restarts. Slurm comes last: launchers in a batch
 #: script inherit its variables.
 TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
 _WORLD = tuple(f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK"))
 OPEN_MPI = (*_WORLD, "SLURM_RESTART_COUNT")
 SLURM = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_RESTART_COUNT")
-#: torchrun's default run id, and addresses that do not distinguish jobs.
-_NO_ID, _LOOPBACK = ("", "none"), ("", "localhost", "127.0.0.1", "::1")
-_SAME = ("job", "script", "world_size", "restart")
+#: torchrun's default run id; addresses and ports that do not distinguish jobs.
+_NO_ID, _LOOPBACK, _NO_PORT = ("", "none"), ("", "localhost", "127.0.0.1", "::1"), ("", "0")
+_ATTEMPT, _LAUNCHER = re.compile(r"attempt([1-9]\d{0,8})\Z"), "launcher-"
 
 
 class OtherRun(Exception):
@@ -54,7 +58,10 @@ class Rank(NamedTuple):
         world_size: Count of ranks; ``None`` if the launcher does not provide it.
         local_rank: Its number on its machine; ``None`` if the launcher does not provide it.
         job: A name that all ranks of the job derive; later jobs may reuse it.
-        restart: Count of restarts by the launcher; each is a separate run.
+        restart: Count of restarts by the launcher; each is a further attempt.
+        rendezvous: Address and port where the ranks meet; empty if unknown.
+        distinct: Whether the name has an id or a port, so that jobs at one time differ.
+        elastic: Whether torchrun's agent started it, which starts one job and its restarts.
     """
 
     rank: int
@@ -62,6 +69,9 @@ class Rank(NamedTuple):
     local_rank: int | None
     job: str
     restart: int = 0
+    rendezvous: str = ""
+    distinct: bool = False
+    elastic: bool = False
 
 
 def find_rank(environ: Mapping[str, str]) -> Rank | None:
@@ -74,7 +84,7 @@ def find_rank(environ: Mapping[str, str]) -> Rank | None:
                 return None
         if rank is not None:
             restart = restart or _number(environ, "SLURM_RESTART_COUNT") or 0
-            return Rank(rank, world, local, _job(environ, variables), restart)
+            return Rank(rank, world, local, *_job(environ, variables, restart))
     return None
 
 
@@ -99,21 +109,26 @@ def ranks_of(text: str, option: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _job(environ: Mapping[str, str], variables: tuple[str, ...]) -> str:
-    """The launcher's or scheduler's id of the job, otherwise its rendezvous address."""
+def _job(
+    environ: Mapping[str, str], variables: tuple[str, ...], restart: int
+) -> tuple[str, int, str, bool, bool]:
+    """The last five fields of a rank: the job's name has an id, otherwise address and port."""
     job, step = environ.get("SLURM_JOB_ID"), environ.get("SLURM_STEP_ID")
     slurm = f"slurm-{job}" + (f".{step}" if step else "") if job else ""
     if variables is SLURM:
-        return slurm or "slurm"
+        return slurm or "slurm", restart, "", bool(job), False
     if variables is OPEN_MPI:
         name = environ.get("PMIX_NAMESPACE") or environ.get("OMPI_MCA_ess_base_jobid")
-        return f"mpi-{name}" if name else slurm or "mpi"
+        known = f"mpi-{name}" if name else slurm
+        return known or "mpi", restart, "", bool(known), False
     run = environ.get("TORCHELASTIC_RUN_ID", "")
-    if run not in _NO_ID:
-        return f"torchrun-{run}"
     address, port = environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", "")
-    where = [each for each in (address, port) if each not in _LOOPBACK]
-    return slurm or "-".join(["torchrun" if run else "ranks", *where])
+    where = [address] if address not in _LOOPBACK else []
+    where += [port] if port not in _NO_PORT else []
+    name = f"torchrun-{run}" if run not in _NO_ID else ""
+    name = name or "-".join([slurm or ("torchrun" if run else "ranks"), *where])
+    distinct = run not in _NO_ID or port not in _NO_PORT or bool(slurm)
+    return name, restart, "-".join(where), distinct, bool(run)
 
 
 def _number(environ: Mapping[str, str], variable: str) -> int | None:
@@ -128,23 +143,19 @@ class Job:
         rank: This process.
         script: The script's safe name.
         started: Wall time at the start of this process, in nanoseconds.
+        launcher: The process that started the ranks, from :func:`find_launcher`.
+
+    Attributes:
+        attempt: Number of this attempt, from 1; known once the directory is created.
     """
 
-    def __init__(self, rank: Rank, script: str, started: int) -> None:
-        self.rank, self.started = rank, started
+    def __init__(self, rank: Rank, script: str, started: int, launcher: str) -> None:
+        self.rank, self.started, self._launcher = rank, started, launcher
         safe = re.sub(r"[^A-Za-z0-9._-]+", "-", rank.job).strip("-._")[:64] or "job"
-        self.name = self._restarted(f"{script}-{safe}")
-        self.identity: dict[str, object] = {
-            "job": rank.job,
-            "script": script,
-            "world_size": rank.world_size,
-            "restart": rank.restart,
-            "started": started,
-        }
-
-    def chosen(self, directory: Path) -> Path:
-        """The directory given by the user, with this restart's suffix."""
-        return directory.with_name(self._restarted(directory.name))
+        self.name, self.attempt = f"{script}-{safe}", rank.restart + 1
+        self._job = {"job": rank.job, "script": script}
+        self._start = {"world_size": rank.world_size, "rendezvous": rank.rendezvous}
+        self._meeting = {"job": rank.job, "rendezvous": rank.rendezvous}
 
     def find(self, base: Path) -> Path:
         """Create this rank's directory in the job's directory below ``base``.
@@ -153,16 +164,34 @@ class Job:
             OSError: It cannot be created.
         """
         base.mkdir(parents=True, exist_ok=True)
-        pattern = re.compile(re.escape(self.name) + r"(?:-(\d{1,9}))?\Z")
-        found = (pattern.match(name) for name in os.listdir(base))
-        number = max((int(match[1] or 1) for match in found if match), default=1)
+        numbers, latest = self._numbers(os.listdir(base)), True
+        for number in numbers[:SEARCHED]:
+            directory = self._numbered(base, number)
+            with suppress(OtherRun):
+                return self.join(directory, latest)
+            marker = _marker(directory)
+            latest &= any(marker.get(key) != value for key, value in self._meeting.items())
+        number = numbers[0] + 1 if numbers else 1
         while True:
             with suppress(OtherRun):
-                return self.join(base / (self.name if number == 1 else f"{self.name}-{number}"))
+                return self.join(self._numbered(base, number))
             number += 1
 
-    def join(self, directory: Path) -> Path:
+    def _numbers(self, names: list[str]) -> list[int]:
+        """The numbers of the directories of the job's name, the latest first."""
+        pattern = re.compile(re.escape(self.name) + r"(?:-(\d{1,9}))?\Z")
+        found = (pattern.match(name) for name in names)
+        return sorted((int(match[1] or 1) for match in found if match), reverse=True)
+
+    def _numbered(self, base: Path, number: int) -> Path:
+        return base / (self.name if number == 1 else f"{self.name}-{number}")
+
+    def join(self, directory: Path, latest: bool = True) -> Path:
         """Create this rank's directory in ``directory``.
+
+        Args:
+            directory: The job's, if it passes :meth:`inspect`.
+            latest: Whether no later directory has the job's name and rendezvous.
 
         Raises:
             OtherRun: The directory is another run's.
@@ -170,40 +199,182 @@ class Job:
         """
         directory.mkdir(parents=True, exist_ok=True)
         if not (directory / MARKER).exists():
-            anchor = {"monotonic": recorder.now(), "epoch": time_ns(), "place": place()}
-            _publish(directory / MARKER, encode({**self.identity, "anchor": anchor}))
-        self.inspect(directory)
-        own = directory / f"rank{self.rank.rank}"
+            self._mark(directory)
+        self.attempt = self.inspect(directory, latest)
+        at = attempt_directory(directory, self.attempt)
+        if self.attempt > 1:
+            at.mkdir(exist_ok=True)
+            if not (at / MARKER).exists():
+                self._mark(at)
+        own = at / f"rank{self.rank.rank}"
         try:
             own.mkdir()
         except FileExistsError:
             raise OtherRun(f"it holds {own.name} of another run") from None
+        if self._launcher and self._launcher not in _launchers(directory):
+            with suppress(OSError):
+                os.close(new(directory / f"{_LAUNCHER}{self._launcher}"))
         return own
 
-    def inspect(self, directory: Path) -> None:
+    def _mark(self, directory: Path) -> None:
+        anchor = {"monotonic": recorder.now(), "epoch": time_ns(), "place": place()}
+        known = {**self._job, **self._start, "started": self.started, "anchor": anchor}
+        _publish(directory / MARKER, encode({**known, "launcher": self._launcher or None}))
+
+    def inspect(self, directory: Path, latest: bool = True) -> int:
         """Check whether this rank may use ``directory``, which need not exist.
+
+        Returns:
+            The attempt that this rank belongs to.
 
         Raises:
             OtherRun: The directory is another run's.
         """
-        own = directory / f"rank{self.rank.rank}"
         if directory.exists() and not is_own(directory):
             raise OtherRun("it belongs to another user")
         if (directory / "run.json").exists():
             raise OtherRun("it holds the run.json of a run in one process")
-        if own.exists():
-            raise OtherRun(f"it holds {own.name} of another run")
-        try:
-            marker = read_json(directory / MARKER)
-            same = all(marker.get(key) == self.identity[key] for key in _SAME)
-            near = abs(self.started - marker["started"]) <= WINDOW_NS
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return  # Missing; or being written on a file system without hard links.
-        if not (same and near):
+        ours = self._launcher in _launchers(directory)
+        marker = _marker(directory)
+        if any(marker.get(key, value) != value for key, value in self._job.items()):
             raise OtherRun(f"its {MARKER} is another run's")
+        if not (ours and self.rank.elastic):
+            self._check_start(directory, marker, ours, latest)
+        number = max(attempts(directory)[-1], self.rank.restart + 1)
+        while why := self._taken(attempt_directory(directory, number)):
+            if not (ours and self.rank.elastic) or self._lives(directory, number):
+                raise OtherRun(why)
+            number += 1  # Of several agents, only the one whose rank failed counts the restart.
+        return number
 
-    def _restarted(self, name: str) -> str:
-        return f"{name}-restart{self.rank.restart}" if self.rank.restart else name
+    def _check_start(
+        self, directory: Path, marker: dict[str, Any], ours: bool, latest: bool
+    ) -> None:
+        """Check by launcher, end and start whether a directory of the job's name is this job's.
+
+        Raises:
+            OtherRun: It is another run's.
+        """
+        rank, why = self.rank, f"its {MARKER} is another run's"
+        here = [each for each in _launchers(directory) if each.startswith(_host())]
+        if not (ours or latest):
+            raise OtherRun(why)
+        if self._launcher and here and not ours:
+            requeued = rank.restart and rank.job.startswith("slurm-")
+            if not (rank.distinct and (requeued or any(map(_alive, here)))):
+                raise OtherRun(why)
+        began = marker.get("started")
+        if rank.restart or not isinstance(began, int):
+            return
+        apart = abs(self.started - began)
+        if ours and latest and apart <= WINDOW_NS:
+            return
+        if apart > (WIDE_NS if ours or rank.distinct else WINDOW_NS) or is_over(directory):
+            raise OtherRun(why)
+
+    def _taken(self, at: Path) -> str:
+        """Why this rank cannot be of the attempt whose directory is ``at``; empty if it can."""
+        own, marker = at / f"rank{self.rank.rank}", _marker(at)
+        if own.exists():
+            return f"it holds {own.name} of another run"
+        same = all(marker.get(key, value) == value for key, value in self._start.items())
+        return "" if same else f"its {MARKER} is another run's"
+
+    def _lives(self, directory: Path, attempt: int) -> bool:
+        """Whether this rank of an earlier attempt has not ended: then it is no restart."""
+        from .killed import has_ended
+
+        own = attempt_directory(directory, attempt) / f"rank{self.rank.rank}"
+        return own.exists() and not has_ended(own)
+
+
+def attempt_directory(directory: Path, attempt: int) -> Path:
+    """The directory of an attempt of a job: the job's own for the first one."""
+    return directory if attempt == 1 else directory / f"attempt{attempt}"
+
+
+def attempts(directory: Path) -> list[int]:
+    """The numbers of a job's attempts in order; 1 is always among them."""
+    try:
+        found = (_ATTEMPT.match(name) for name in os.listdir(directory))
+        return sorted({1, *(int(match[1]) for match in found if match)})
+    except OSError:
+        return [1]
+
+
+def is_over(directory: Path) -> bool:
+    """Whether all ranks that recorded the latest attempt of a job have ended."""
+    from .killed import has_ended
+
+    latest = attempt_directory(directory, attempts(directory)[-1])
+    found = [entry for entry in latest.glob("rank*") if entry.name[4:].isdecimal()]
+    return bool(found) and all(has_ended(entry) for entry in found)
+
+
+def _marker(directory: Path) -> dict[str, Any]:
+    """The content of ``job.json``; empty if missing, damaged, or being written."""
+    try:
+        marker = read_json(directory / MARKER)
+    except (OSError, ValueError):
+        return {}
+    return marker if isinstance(marker, dict) else {}
+
+
+# The launcher
+
+
+def find_launcher(environ: Mapping[str, str]) -> str:
+    """Identify the process that started this one and the other ranks of its machine.
+
+    It is the nearest ancestor whose environment does not have this process's rank, so that a
+    shell script around each rank is not taken for it.
+
+    Returns:
+        Host, process and its start, as a file name; empty if unknown.
+    """
+    name = next((names[0] for names in (TORCHRUN, OPEN_MPI, SLURM) if names[0] in environ), "")
+    variable, pid = f"{name}={environ.get(name)}".encode(), os.getppid()
+    while pid > 1:
+        try:
+            inherited = read(f"/proc/{pid}/environ").split(b"\0")
+        except OSError:  # Another user's: a scheduler's daemon.
+            break
+        if variable not in inherited or not (above := _parent(pid)):
+            break
+        pid = above
+    return f"{_host()}{pid}-{max(process_start(pid), 0)}" if pid > 0 else ""
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _launchers(directory: Path) -> set[str]:
+    """The launchers of a job's ranks."""
+    first = _marker(directory).get("launcher")
+    with suppress(OSError):
+        names = os.listdir(directory)
+        found = {each.removeprefix(_LAUNCHER) for each in names if each.startswith(_LAUNCHER)}
+        return found | {first} if isinstance(first, str) else found
+    return set()
+
+
+def _host() -> str:
+    """The beginning of the names of this machine's launchers."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", place().partition(" ")[0]) + "-"
+
+
+def _alive(launcher: str) -> bool:
+    """Whether a launcher of this machine still runs."""
+    _, pid, start = launcher.rsplit("-", 2)
+    if not (pid.isdecimal() and start.isdecimal()):
+        return True
+    now = process_start(int(pid))
+    return now == int(start) if now else not os.path.isdir("/proc/self")
 
 
 def place() -> str:

@@ -55,6 +55,24 @@ def finished(directory: str) -> bool:
         return False
 
 
+def has_ended(directory: Path) -> bool:
+    """Whether a run's process is over, as far as this machine can tell.
+
+    A process of another machine is over if its record has an end. A directory without ``run.json``
+    is of a process that is about to write it.
+    """
+    try:
+        facts = read_json(directory / "run.json")
+        if "ended" in facts:
+            return True
+        if part(facts, "provenance").get("hostname") != os.uname().nodename:
+            return False
+    except (OSError, ValueError, TypeError, AttributeError):
+        return False
+    found = read_header(os.fspath(directory))
+    return not (_goes_on(facts) if found is None else lives(found))
+
+
 def now_doing(found: Header) -> str:
     """The state of a live run: ``in loading for 12 s``, or the time since its last step."""
     doing, since = _open(found)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import VoirError, clean
+from ..errors import UsageError, VoirError, clean
 from ..files import parsed, read_json, reading
+from .job import attempt_directory, attempts
 from .killed import as_it_is
 from .runfile import SCHEMA
 
+_MEMBERS = "Name the directories of one job, from its different machines."
 _WHICH = "Name a run as `voir runs` lists it: its directory, its --name or --tag, or -2."
 #: Maximum bytes of a line of ``metrics.jsonl``.
 MAX_LINE_BYTES = 1 << 26
@@ -85,7 +87,9 @@ class Run:
             before writing it. ``now`` is the state of a live run, ``ended_by`` the end of a killed
             one.
         metrics: The events; of a job, those of its first rank.
-        ranks: The job's ranks in order; empty for a run in one process.
+        ranks: The job's ranks in order, those of its latest attempt; empty for a run in one
+            process.
+        attempts: The job's earlier attempts, as runs.
         unfinished: Whether its process was killed and ``run.json`` does not have its end yet.
     """
 
@@ -94,6 +98,7 @@ class Run:
     metrics: Metrics
     ranks: tuple[Run, ...] = field(default=())
     unfinished: bool = False
+    attempts: tuple[Run, ...] = field(default=())
 
     @property
     def began(self) -> float | None:
@@ -116,8 +121,10 @@ class Run:
     @property
     def rank(self) -> int:
         """The rank in its job; 0 for a run in one process."""
-        name = self.path.name
-        return _number(self.path) if name.startswith("rank") and name[4:].isdecimal() else 0
+        name, known = self.path.name, self.facts.get("rank")
+        if name.startswith("rank") and name[4:].isdecimal():
+            return _number(self.path)
+        return known if isinstance(known, int) else 0
 
     @property
     def finished(self) -> bool:
@@ -130,7 +137,7 @@ class Run:
     @property
     def missing_ranks(self) -> list[int]:
         """Ranks of the job that recorded nothing."""
-        found = {_number(run.path) for run in self.ranks}
+        found = {run.rank for run in self.ranks}
         world = self.facts.get("world_size")
         return sorted(set(range(world)) - found) if self.ranks and isinstance(world, int) else []
 
@@ -148,14 +155,58 @@ def read_run(path: str | Path) -> Run:
     directory = at.parent if at.name == "run.json" else at
     if not directory.is_dir():
         raise VoirError("run-missing", f"{at}: there is no such directory", _WHICH)
-    found = [entry for entry in directory.glob("rank*") if entry.name[4:].isdecimal()]
-    ranks = tuple(_one(rank) for rank in sorted(found, key=_number))
+    every = [attempt_directory(directory, number) for number in attempts(directory)]
+    tried = [(each, ranks) for each in every if (ranks := _ranks(each))]
     own = _one(directory)
-    if ranks and not own.facts:
-        return Run(directory, ranks[0].facts, ranks[0].metrics, ranks)
+    if tried and not own.facts:
+        earlier = tuple(_job(each, ranks) for each, ranks in tried[:-1])
+        return _job(directory, tried[-1][1], earlier)
     if not own.facts and not own.metrics.path.exists():
         raise VoirError("not-a-run", f"{directory} holds no run: it has no run.json", _WHICH)
+    ranks = tried[-1][1] if tried else ()
     return Run(directory, own.facts, own.metrics, ranks, own.unfinished)
+
+
+def read_job(paths: Sequence[str | Path]) -> Run:
+    """Read directories as one job: those of its machines, whose disks are not shared.
+
+    Args:
+        paths: Jobs' directories with different ranks of one job, or directories of its ranks.
+
+    Returns:
+        The ranks of the latest attempt that one of them has; the path is the first one's.
+
+    Raises:
+        VoirError: As :func:`read_run`; a directory has no ranks, or two have the same one.
+    """
+    found = list[Run]()
+    for each in paths:
+        run = read_run(each)
+        if not run.ranks and not isinstance(run.facts.get("rank"), int):
+            what = f"{run.path} is the run of one process: it has no rank"
+            raise UsageError("usage", what, _MEMBERS)
+        found += run.ranks or (run,)
+    latest = max(_attempt(one) for one in found)
+    ranks = dict[int, Run]()
+    for one in found:
+        if _attempt(one) == latest and ranks.setdefault(one.rank, one) is not one:
+            what = f"{ranks[one.rank].path} and {one.path} are both rank {one.rank}"
+            raise UsageError("usage", what, _MEMBERS)
+    return _job(Path(paths[0]), tuple(ranks[number] for number in sorted(ranks)))
+
+
+def _job(path: Path, ranks: tuple[Run, ...], earlier: tuple[Run, ...] = ()) -> Run:
+    return Run(path, ranks[0].facts, ranks[0].metrics, ranks, attempts=earlier)
+
+
+def _ranks(directory: Path) -> tuple[Run, ...]:
+    found = [entry for entry in directory.glob("rank*") if entry.name[4:].isdecimal()]
+    return tuple(_one(rank) for rank in sorted(found, key=_number))
+
+
+def _attempt(run: Run) -> int:
+    attempt = run.facts.get("attempt")
+    return attempt if isinstance(attempt, int) else 1
 
 
 def as_number(value: object) -> float | None:

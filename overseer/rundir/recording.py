@@ -268,6 +268,7 @@ class Recording:
 
     def beginning(self) -> dict[str, Any]:
         """The facts known before the script runs."""
+        from .job import place
         from .redact import redact_arguments
         from .runfile import SCHEMA, utc
 
@@ -283,6 +284,8 @@ class Recording:
             "rank": rank.rank if rank else None,
             "local_rank": rank.local_rank if rank else None,
             "world_size": rank.world_size if rank else None,
+            "attempt": self.directory.attempt,
+            "place": place(),
             "version": run.version,
             "app": run.summary.get("app"),
             "provenance": self._part("provenance", lambda: self._provenance.at_start()),

@@ -271,7 +271,11 @@ def _absent(given: Path) -> tuple[str, str]:
 
 
 def by_rank(directory: Path) -> list[Path]:
-    """The traces of a job's ranks, in order."""
+    """The traces of a job's ranks, in order; those of its latest attempt that has some."""
+    tried = [one for one in directory.glob("attempt*") if one.name[7:].isdecimal()]
+    for attempt in sorted(tried, key=lambda one: int(one.name[7:]), reverse=True):
+        if found := by_rank(attempt):
+            return found
     every = directory.glob(f"rank*/{TRACE_NAME}")
     found = [each for each in every if each.parent.name[4:].isdecimal()]
     return sorted(found, key=lambda each: int(each.parent.name[4:]))

@@ -24,6 +24,12 @@ EACH = [
     ("numpy", "1.26", "2.0"), ("rich", "13", "-"), ("gpu.devices.0.name", "A", "B"),
     ("OMP_NUM_THREADS", "1", "2"), ("scipy", "-", "1"),
 ]  # fmt: skip
+OF_RANKS = [
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_USE_AGENT_STORE", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_PROCID", "SLURM_JOB_ID",
+    "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_NODELIST", "SLURM_RESTART_COUNT", "SLURM_NTASKS",
+]  # fmt: skip
 UNASKED = run(git={"sha": "a"}, packages={"numpy": "1"}, torch={"version": "2"})
 
 
@@ -35,6 +41,8 @@ UNASKED = run(git={"sha": "a"}, packages={"numpy": "1"}, torch={"version": "2"})
         ([UNASKED], [run()], []),  # There was no time to find out.
         ([run(kernel="a"), run(kernel="b")], [run(kernel="b")], [("kernel", "a, b", "b")]),
         ([{}], [{"provenance": None, "argv": 3}], []),
+        ([run(env=dict.fromkeys(OF_RANKS, "1"))], [run(env=dict.fromkeys(OF_RANKS, "2"))], []),
+        ([run(env={"SLURM_CPUS_PER_TASK": "1"})], [run()], [("SLURM_CPUS_PER_TASK", "1", "-")]),
     ],
 )
 def test_each_difference_is_named_with_the_values_of_both_sides(before, after, expected):

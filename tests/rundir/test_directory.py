@@ -11,8 +11,9 @@ import pytest
 
 from overseer.errors import UsageError
 from overseer.rundir import directory as directories
+from overseer.rundir import job as jobs
 from overseer.rundir.directory import RunDirectory, safe_name
-from overseer.rundir.job import WINDOW_NS, Rank, find_rank
+from overseer.rundir.job import WIDE_NS, WINDOW_NS, Rank, find_rank
 from tests.running import SCHEMA, VOIR, Place, environment
 
 STARTED = 1_767_605_400_123_456_789  # 2026-01-05 09:30:00 UTC
@@ -126,26 +127,33 @@ MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
     ("environ", "expected"),
     [
         ({}, None),
-        ({**TORCHRUN, ID: "abc"}, Rank(1, 4, None, "torchrun-abc")),
-        ({**TORCHRUN, ID: "none"}, Rank(1, 4, None, "torchrun-29500")),
-        ({**NODES, ID: "none"}, Rank(1, 4, 1, "torchrun-node17-29500")),
-        ({**TORCHRUN, ID: "abc", RESTART: "2"}, Rank(1, 4, None, "torchrun-abc", 2)),
-        (TORCHRUN, Rank(1, 4, None, "ranks-29500")),
-        ({"RANK": "0"}, Rank(0, None, None, "ranks")),
+        ({**TORCHRUN, ID: "abc"}, (1, 4, None, "torchrun-abc", 0, "29500", True, True)),
+        ({**TORCHRUN, ID: "none"}, (1, 4, None, "torchrun-29500", 0, "29500", True, True)),
+        (
+            {**NODES, ID: "none"},
+            (1, 4, 1, "torchrun-node17-29500", 0, "node17-29500", True, True),
+        ),
+        (
+            {**TORCHRUN, ID: "abc", RESTART: "2"},
+            (1, 4, None, "torchrun-abc", 2, "29500", True, True),
+        ),
+        (TORCHRUN, (1, 4, None, "ranks-29500", 0, "29500", True, False)),
+        ({**TORCHRUN, "MASTER_PORT": "0"}, (1, 4, None, "ranks")),
+        ({"RANK": "0"}, (0, None, None, "ranks")),
         *(({"RANK": rank, "WORLD_SIZE": "2"}, None) for rank in ("first", "-1", "٣")),
-        ({**SLURM, "SLURM_STEP_ID": "1"}, Rank(3, 8, 0, "slurm-99.1")),
-        ({**SLURM, "SLURM_RESTART_COUNT": "1"}, Rank(3, 8, 0, "slurm-99", 1)),
-        ({**SLURM, "SLURM_STEP_NUM_TASKS": "4"}, Rank(3, 4, 0, "slurm-99")),
+        ({**SLURM, "SLURM_STEP_ID": "1"}, (3, 8, 0, "slurm-99.1", 0, "", True)),
+        ({**SLURM, "SLURM_RESTART_COUNT": "1"}, (3, 8, 0, "slurm-99", 1, "", True)),
+        ({**SLURM, "SLURM_STEP_NUM_TASKS": "4"}, (3, 4, 0, "slurm-99", 0, "", True)),
         ({**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, None),
         ({**ONE, "SLURM_PROCID": "0"}, None),
-        (ONE, Rank(1, None, None, "slurm-99")),
-        ({**MPI, "PMIX_NAMESPACE": "n@1"}, Rank(2, 4, None, "mpi-n@1")),
-        ({**SLURM, **MPI}, Rank(2, 4, None, "slurm-99")),
-        ({**SLURM, **MPI, **TORCHRUN}, Rank(1, 4, None, "slurm-99")),
+        (ONE, (1, None, None, "slurm-99", 0, "", True)),
+        ({**MPI, "PMIX_NAMESPACE": "n@1"}, (2, 4, None, "mpi-n@1", 0, "", True)),
+        ({**SLURM, **MPI}, (2, 4, None, "slurm-99", 0, "", True)),
+        ({**SLURM, **MPI, **TORCHRUN}, (1, 4, None, "slurm-99-29500", 0, "29500", True)),
     ],
 )
 def test_the_launchers_environment_tells_rank_and_job(environ, expected):
-    assert find_rank(environ) == expected
+    assert find_rank(environ) == (expected and Rank(*expected))
 
 
 @pytest.fixture
@@ -173,10 +181,10 @@ def test_ranks_share_a_directory_and_another_run_has_the_next(tmp_path, rank):
     for name in ("train-ranks-7", "train-ranks-x", "train-ranks-8y"):
         (tmp_path / name / "rank0").mkdir(parents=True)
     assert where(rank(0)) == "train-ranks-8/rank0"
-    assert where(rank(1, environ={RESTART: "1"})) == "train-ranks-restart1/rank1"
+    assert where(rank(1, environ={RESTART: "1"})) == "attempt2/rank1"
     assert where(rank(1, script="eval.py")) == "eval-ranks/rank1"
     assert where(rank(1, world=4)) == "train-ranks-9/rank1"
-    assert where(rank(0, world=4, started=later + 1)) == "train-ranks-10/rank0"
+    assert where(rank(0, world=4, started=STARTED + WIDE_NS + 1)) == "train-ranks-10/rank0"
     job = {ID: "../../etc/пароль job\n#1"}
     assert where(rank(0, environ=job)) == "train-torchrun-..-..-etc-job-1/rank0"
 
@@ -192,7 +200,7 @@ def test_the_directory_the_user_named_is_shared_and_refused_to_the_next_run(tmp_
     with pytest.raises(UsageError) as refused:
         named(0)
     assert refused.value.slug == "run-dir-taken"
-    assert where(named(0, **{RESTART: "1"})) == "mine-restart1/rank0"
+    assert where(named(0, **{RESTART: "1"})) == "attempt2/rank0"
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(UsageError, match=r"run\.json"):
         named(0, "")
@@ -210,7 +218,8 @@ def test_job_json_tells_which_run_it_is_but_ranks_meet_without_it(
     marker = json.loads(file.read_text())
     assert marker.pop("anchor").keys() == {"monotonic", "epoch", "place"}, "its machine's clocks"
     assert marker == {
-        "job": "ranks", "script": "train", "world_size": 2, "restart": 0, "started": STARTED,
+        "job": "ranks", "script": "train", "world_size": 2, "rendezvous": "", "started": STARTED,
+        "launcher": jobs.find_launcher({}),
     }  # fmt: skip
     if damage is not None:
         file.write_bytes(damage)
