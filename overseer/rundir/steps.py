@@ -93,9 +93,16 @@ class Steps:
                     row["task"] = self._name(row["task"])
                     yield row
 
-    def stretches(self) -> Iterator[Stretch]:
-        """Yield the rows by column and task, up to ``CHUNK_ROWS`` at a time."""
+    def stretches(self, last: int | None = None) -> Iterator[Stretch]:
+        """Yield the rows by column and task, up to ``CHUNK_ROWS`` at a time.
+
+        Args:
+            last: Only this many rows, the latest; None: all.
+        """
         with _opened(self.path) as (file, rows):
+            if last is not None and last < rows:
+                file.seek((rows - last) * ROW.size, os.SEEK_CUR)
+                rows = last
             for data in chunks(file, rows):
                 tasks: dict[bytes, list[int]] = {}
                 for at in range(0, len(data), ROW.size):

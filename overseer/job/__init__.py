@@ -1,0 +1,1 @@
+"""Many processes: a job's figures from the records of its ranks."""

@@ -1,0 +1,301 @@
+"""The figures of a job, in the form of ``run.json``, from the records of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import VoirError
+from ..model.diagnosis import diagnose
+from ..model.facts import at, entries, number, ordered, part
+from ..recorder.sites import PARTS
+from ..rundir.reading import Run
+from .members import MemberSteps, index_of, latest_steps, main_task_of, members_of, same_losses
+from .straggler import find_straggler
+from .verdict import described, verdict
+
+#: Problems and names of ranks that are kept of a job.
+MOST_PROBLEMS = 200
+#: Facts that a job has from its first process.
+_OF_FIRST = (
+    "schema", "name", "tags", "argv", "script", "voirfiles", "world_size", "version", "app",
+    "provenance", "started", "stopped_early", "progress", "values", "loader_workers", "host",
+    "probes", "instruments",
+)  # fmt: skip
+#: Why the items of ranks do not add up.
+UNTOLD = "nothing tells whether the ranks see different batches: ov.data_parallel(index, size)"
+
+
+def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[str, Any]:
+    """The facts of a whole job; of a run in one process, its own.
+
+    The keys are those of ``run.json``, and:
+
+    - ``job``: ``ranks`` (the number of processes with a record), ``world_size``, ``missing``
+      ranks, ``hosts``, ``attempt`` and ``attempts``, ``versions`` if they differ, ``parallel``
+      (the number of different batches at a time, and ``by`` what it is known), ``failed`` (the
+      processes that failed, the first one first: ``rank``, ``why``) and ``running``.
+    - in a task, ``ranks``: the least and the greatest ``rate`` of a rank, the ``slowest`` rank and
+      the ``waiting`` of the least and the most waiting one, as shares of their steps.
+    - in the main task, ``straggler``: see :class:`~overseer.job.straggler.Straggler`.
+    - in a problem, ``ranks``: those that have it, unless all do.
+
+    Items per second of ranks that see different batches add up; those of ranks that see the same
+    one count once; if that is unknown, so is the job's rate.
+
+    Args:
+        run: The job.
+        report: Receives the errors of damaged steps files, which are left out.
+    """
+    members = members_of(run)
+    if len(members) < 2:
+        return dict(members[0].facts if members else run.facts)
+    every = [member.facts for member in members]
+    main = main_task_of(members)
+    steps = latest_steps(members, main, report) if main else []
+    groups, by = _groups(members, steps)
+    found = find_straggler([each.of for each in steps]) if len(steps) > 1 else None
+    tasks = {}
+    for name in ordered({name: None for facts in every for name in part(facts, "tasks")}):
+        those = [(m, part(m.facts, "tasks", name)) for m in members if part(m.facts, "tasks", name)]
+        tasks[name] = _task(those, groups)
+    if main is not None and found is not None:
+        told = found.as_facts()
+        tasks[main]["straggler"] = {**told, "why": described(told)}
+    first = every[0]
+    facts: dict[str, Any] = {key: first[key] for key in _OF_FIRST if key in first}
+    facts["started"] = min(filter(None, (each.get("started") for each in every)), default=None)
+    if all("ended" in each for each in every):
+        facts["ended"] = max(str(each["ended"]) for each in every)
+    facts["seconds"] = max((number(each, "seconds") or 0.0 for each in every), default=0.0)
+    facts |= _outcome(members)
+    facts["tasks"] = tasks
+    facts["problems"] = _problems(members)
+    facts["devices"] = [device for each in every for device in entries(each, "devices")]
+    facts["job"] = _job(run, members, groups, by)
+    facts["diagnosis"] = verdict(facts) or _diagnosed(facts)
+    return {key: value for key, value in facts.items() if value not in (None, [], {})}
+
+
+def _diagnosed(facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    found = diagnose(dict(facts))
+    return found.as_facts() if found is not None else None
+
+
+# Which ranks see the same batch
+
+
+def _groups(
+    members: Sequence[Run], steps: Sequence[MemberSteps]
+) -> tuple[dict[int, int] | None, str]:
+    """For each process, by its place in ``members``, the batch that it sees; and what tells.
+
+    None if that is unknown.
+    """
+    told = {at: index_of(member) for at, member in enumerate(members)}
+    if all(index is not None for index in told.values()):
+        by = {str(part(member.facts, "parallel").get("by")) for member in members}
+        return {at: index for at, index in told.items() if index is not None}, ", ".join(sorted(by))
+    same = same_losses(list(steps)) if len(steps) > 1 else None
+    if same is None:
+        return None, ""
+    return {
+        at: 0 if same else at for at in told
+    }, f"their losses are {'equal' if same else 'unlike'}"
+
+
+# Tasks
+
+
+def _task(
+    those: list[tuple[Run, Mapping[str, Any]]], groups: dict[int, int] | None
+) -> dict[str, Any]:
+    """A task of the job, from that of each process that has it."""
+    tasks = [task for _, task in those]
+    first = tasks[0]
+    one_each: list[Mapping[str, Any]] | None = None
+    if groups is not None:
+        seen: dict[int, Mapping[str, Any]] = {}
+        for at_member, (_, task) in enumerate(those):
+            seen.setdefault(groups.get(at_member, at_member), task)
+        one_each = [*seen.values()]
+    made: dict[str, Any] = {
+        "steps": _most(tasks, "steps"),
+        "units": first.get("units"),
+        "items_unknown": first.get("items_unknown"),
+        "first_step_seconds": _most(tasks, "first_step_seconds"),
+        "compiled": first.get("compiled"),
+        "rate": _rate(tasks, one_each),
+        "step_seconds": {
+            key: _most(tasks, f"step_seconds.{key}") for key in ("median", "p95", "p99", "max")
+        },
+        "steady": _steady(tasks),
+        "loading": _split(tasks, "loading"),
+        "compute": _split(tasks, "compute"),
+        "breakdown": {name: _mean(tasks, f"breakdown.{name}") for name in PARTS},
+        "pause": max(tasks, key=lambda task: number(task, "pause.seconds") or 0.0).get("pause"),
+        "loss": next((task["loss"] for task in tasks if task.get("loss")), None),
+        "ranks": _range(those),
+    }
+    if one_each is not None:
+        made["items"] = _sum(one_each, "items")
+    elif first.get("items") is not None:
+        made["items_unknown"] = UNTOLD
+        made["units"] = "items"
+    return _known(made)
+
+
+def _known(made: dict[str, Any]) -> dict[str, Any]:
+    """The values that are known."""
+    inner = {
+        key: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+        for key, value in made.items()
+    }
+    return {key: value for key, value in inner.items() if value not in (None, {})}
+
+
+def _rate(
+    tasks: list[Mapping[str, Any]], one_each: list[Mapping[str, Any]] | None
+) -> dict[str, Any]:
+    """The job's rate: the sum over different batches; of the job's step if that is unknown."""
+    made: dict[str, Any] = {
+        "n": min((n for task in tasks if (n := number(task, "rate.n")) is not None), default=None),
+        "skipped": _most(tasks, "rate.skipped"),
+        "clock": at(tasks[0], "rate.clock"),
+    }
+    for key in ("wall", "steady", "median"):
+        made[key] = _sum(one_each, f"rate.{key}") if one_each is not None else None
+    return made
+
+
+def _steady(tasks: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """The latest rank decides: the job is steady from its step on, and only if all ranks are."""
+    verdicts = [str(at(task, "steady.verdict")) for task in tasks]
+    unlike = next((v for v in verdicts if v != "steady"), "steady")
+    known = unlike if at(tasks[0], "steady.verdict") is not None else None
+    return {"verdict": known, "from_step": _most(tasks, "steady.from_step")}
+
+
+def _split(tasks: list[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    return {key: _mean(tasks, f"{name}.{key}") for key in ("seconds", "share")}
+
+
+def _range(those: list[tuple[Run, Mapping[str, Any]]]) -> dict[str, Any] | None:
+    """The range of rates and of waiting over the ranks."""
+    rates = []
+    for member, task in those:
+        rate = number(task, "rate.steady")
+        rate = number(task, "rate.wall") if rate is None else rate
+        if rate is not None:
+            rates.append((rate, member.rank))
+    waiting = [share for _, task in those if (share := _waiting(task)) is not None]
+    made: dict[str, Any] = {"n": len(those)}
+    if rates:
+        made["rate"] = {"min": min(rates)[0], "max": max(rates)[0]}
+        made["slowest"] = min(rates)[1]
+    if waiting:
+        made["waiting"] = {"min": min(waiting), "max": max(waiting)}
+    return made
+
+
+def _waiting(task: Mapping[str, Any]) -> float | None:
+    """The share of a task's steps in which its process waited for others."""
+    parts = [number(task, f"breakdown.{name}") or 0.0 for name in PARTS]
+    waits = number(task, "breakdown.communication")
+    return waits / sum(parts) if waits is not None and sum(parts) > 0 else None
+
+
+def _numbers(tasks: Iterable[Mapping[str, Any]], path: str) -> list[float] | None:
+    """A figure of all tasks; None if one lacks it."""
+    found = [number(dict(task), path) for task in tasks]
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(found) and known else None
+
+
+def _sum(tasks: Sequence[Mapping[str, Any]], path: str) -> float | None:
+    values = _numbers(tasks, path)
+    if values is None:
+        return None
+    total = sum(values)
+    return int(total) if all(value == int(value) for value in values) and path == "items" else total
+
+
+def _mean(tasks: Sequence[Mapping[str, Any]], path: str) -> float | None:
+    values = [n for task in tasks if (n := number(dict(task), path)) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _most(tasks: Sequence[Mapping[str, Any]], path: str) -> Any:
+    values = [n for task in tasks if (n := number(dict(task), path)) is not None]
+    most = max(values, default=None)
+    return int(most) if most is not None and path in ("steps", "rate.skipped") else most
+
+
+# The end, and what went wrong
+
+
+def _outcome(members: Sequence[Run]) -> dict[str, Any]:
+    """The exit status, error and end of the process that failed first."""
+    failed = _failures(members)
+    if not failed:
+        status = [member.facts.get("exit_status") for member in members]
+        return {"exit_status": 0} if all(each == 0 for each in status) else {}
+    facts = failed[0].facts
+    return {key: facts.get(key) for key in ("exit_status", "error", "ended_by")}
+
+
+def _failures(members: Sequence[Run]) -> list[Run]:
+    """The processes that failed, in the order of their ends."""
+    failed = [m for m in members if m.facts.get("exit_status") or m.facts.get("ended_by")]
+    return sorted(failed, key=lambda member: str(member.facts.get("ended") or "~"))
+
+
+def why_failed(facts: Mapping[str, Any]) -> str:
+    """How a process ended, in a few words."""
+    if facts.get("ended_by"):
+        return str(facts["ended_by"])
+    status = facts.get("exit_status")
+    if isinstance(status, int) and status < 0:
+        return f"killed by signal {-status}"
+    return str(facts.get("error") or f"exit status {status}")
+
+
+def _job(
+    run: Run, members: Sequence[Run], groups: dict[int, int] | None, by: str
+) -> dict[str, Any]:
+    facts = [member.facts for member in members]
+    hosts = sorted({str(part(each, "provenance").get("hostname")) for each in facts})
+    versions = sorted({str(each.get("version")) for each in facts})
+    attempts = getattr(run, "attempts", ())
+    failed = [{"rank": m.rank, "why": why_failed(m.facts)} for m in _failures(members)]
+    running = [{"rank": m.rank, "now": str(m.facts["now"])} for m in members if m.facts.get("now")]
+    made = {
+        "ranks": len(members),
+        "world_size": next((n for each in facts if (n := each.get("world_size"))), None),
+        "missing": run.missing_ranks[:MOST_PROBLEMS],
+        "hosts": hosts,
+        "attempt": facts[0].get("attempt"),
+        "attempts": len(attempts) + 1 if attempts else None,
+        "versions": versions if len(versions) > 1 else None,
+        "parallel": {"size": len(set(groups.values())), "by": by} if groups is not None else None,
+        "failed": failed[:MOST_PROBLEMS],
+        "running": running[:MOST_PROBLEMS],
+    }
+    return {key: value for key, value in made.items() if value not in (None, [])}
+
+
+def _problems(members: Sequence[Run]) -> list[dict[str, Any]]:
+    """The problems of all processes, each once."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    ranks: dict[tuple[str, ...], list[int]] = {}
+    for member in members:
+        for problem in entries(dict(member.facts), "problems"):
+            key = tuple(str(problem.get(name)) for name in ("slug", "who", "what"))
+            if key in found or len(found) < MOST_PROBLEMS:
+                found.setdefault(key, dict(problem))
+                if member.rank not in (those := ranks.setdefault(key, [])):
+                    those.append(member.rank)
+    return [
+        problem if len(ranks[key]) == len(members) else {**problem, "ranks": ranks[key]}
+        for key, problem in found.items()
+    ]

@@ -1,0 +1,111 @@
+"""The processes of a job, and their steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from ..errors import VoirError
+from ..model.facts import main_name, number, part
+from ..rundir.reading import Run
+from ..rundir.steps import COMPILED, steps_of
+from .straggler import MOST_STEPS, OWN_PARTS, RankSteps
+
+#: Rows read from the end of each rank's steps, and the most of all ranks together.
+LAST_ROWS, ALL_ROWS = 4 * MOST_STEPS, 4_000_000
+_COLUMNS = (*OWN_PARTS, "communication")
+
+
+class MemberSteps(NamedTuple):
+    """The latest steps of a task of one process.
+
+    Attributes:
+        of: As the search for stragglers reads them.
+        losses: The loss of each; NaN if unknown.
+    """
+
+    of: RankSteps
+    losses: list[float]
+
+
+def members_of(run: Run) -> tuple[Run, ...]:
+    """The processes of a job: its ranks, and the process that started them if it made steps."""
+    own = bool(run.ranks) and run.facts is not run.ranks[0].facts and part(run.facts, "tasks")
+    return (run, *run.ranks) if own else run.ranks
+
+
+def main_task_of(members: tuple[Run, ...]) -> str | None:
+    """The main task of a job: that of its first process that has one."""
+    for member in members:
+        tasks = {name: part(member.facts, "tasks", name) for name in part(member.facts, "tasks")}
+        if name := main_name({name: number(of, "steps") or 0 for name, of in tasks.items()}):
+            return name
+    return None
+
+
+def latest_steps(
+    members: tuple[Run, ...], task: str, report: Callable[[VoirError], object]
+) -> list[MemberSteps]:
+    """The latest steps of a task in each process that recorded some.
+
+    Args:
+        members: The processes.
+        task: The task.
+        report: Receives the error of a file that is damaged, which is left out.
+    """
+    rows = max(min(LAST_ROWS, ALL_ROWS // max(len(members), 1)), 256)
+    found = []
+    for member in members:
+        try:
+            steps = _read(member, task, rows)
+        except VoirError as error:
+            report(error)
+            continue
+        if steps is not None:
+            found.append(steps)
+    return found
+
+
+def _read(member: Run, task: str, rows: int) -> MemberSteps | None:
+    steps = steps_of(member.path, member.facts)
+    if steps is None:
+        return None
+    numbers: list[int] = []
+    losses: list[float] = []
+    columns: dict[str, list[float]] = {name: [] for name in _COLUMNS}
+    for stretch in steps.stretches(rows):
+        if stretch.task != task:
+            continue
+        kept = [at for at, flags in enumerate(stretch["flags"]) if not flags & COMPILED]
+        whole = len(kept) == len(stretch)
+        read: dict[str, list[Any]] = {**columns, "step": numbers, "loss": losses}
+        for name, values in read.items():
+            of = stretch[name]
+            values.extend(of if whole else [of[at] for at in kept])
+    return MemberSteps(RankSteps(member.rank, numbers, columns), losses) if numbers else None
+
+
+def same_losses(steps: list[MemberSteps]) -> bool | None:
+    """Whether all processes have the same losses; None if that is unknown."""
+    equal = different = 0
+    first, *rest = steps
+    known = dict(zip(first.of.numbers, first.losses, strict=True))
+    for each in rest:
+        for step, loss in zip(each.of.numbers, each.losses, strict=True):
+            other = known.get(step, math.nan)
+            if math.isfinite(loss) and math.isfinite(other):
+                equal += loss == other
+                different += loss != other
+    if not rest or equal + different == 0:
+        return None
+    return equal > different
+
+
+def index_of(member: Run) -> int | None:
+    """Which of the different batches a process sees, if it says so."""
+    data = part(member.facts, "parallel").get("data")
+    with suppress(TypeError, ValueError, IndexError, KeyError):
+        return int(data[0])  # type: ignore[index]
+    return None

@@ -1,0 +1,81 @@
+"""The verdict on a job: the rank that it waits for, or its communication."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..model.diagnosis import MIN_DIAGNOSED_SECONDS, Diagnosis
+from ..model.facts import duration, main_task, number, part, percent
+from .straggler import CONSTANT, ONE_OFF, RECURRING
+
+#: The share of a job's time that a straggler costs, and the share of every rank's steps that is
+#: waiting for others, from which they are the verdict.
+COSTS, COMMUNICATES = 0.05, 0.25
+#: What to look at, by the part in which a straggler loses its time.
+_LOOK = {
+    "loading": "its data: local disk, workers, larger items than the others have",
+    "forward": "its device and its inputs: clocks, other programs, longer sequences",
+    "backward": "its device and its hooks: clocks, other programs, work in backward hooks",
+    "optimizer": "its share of the parameters, and its host's memory",
+    "other": "Python code that only this rank runs: logging, checkpoints, metrics",
+}
+
+
+def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The ``diagnosis`` of a job whose ranks wait for each other; None: judge it as a run.
+
+    Args:
+        facts: Those of the job, as :func:`~overseer.job.figures.job_facts` makes them.
+    """
+    task = main_task(dict(facts)) or {}
+    found = part(task, "straggler")
+    cost = number(found, "gain") or 0.0
+    if found.get("kind") in (CONSTANT, RECURRING) and cost >= COSTS:
+        return Diagnosis("straggler", str(found.get("why")), _next(found)).as_facts()
+    steps, step = number(task, "rate.n") or 0.0, number(task, "step_seconds.median") or 0.0
+    waits = number(task, "ranks.waiting.min") or 0.0
+    if waits >= COMMUNICATES and steps * step >= MIN_DIAGNOSED_SECONDS:
+        each = duration(waits * step)
+        why = f"every rank waits {percent(waits)} of its steps for collectives, {each} a step"
+        then = "larger batches per rank, gradient accumulation, a faster network between ranks"
+        return Diagnosis("communication-bound", why, then).as_facts()
+    return None
+
+
+def _next(found: Mapping[str, Any]) -> str:
+    ranks = found.get("ranks")
+    if isinstance(ranks, list) and len(ranks) > 1:
+        return "what these ranks have in common: host, switch, data"
+    return f"rank {found.get('rank')}: {_LOOK.get(str(found.get('part')), _LOOK['other'])}"
+
+
+def described(found: Mapping[str, Any]) -> str:
+    """A straggler in a sentence.
+
+    Args:
+        found: The ``straggler`` of a task.
+    """
+    late, own = duration(number(dict(found), "late")), duration(number(dict(found), "own"))
+    others, part_of = duration(number(dict(found), "others")), found.get("part")
+    share, steps = percent(number(dict(found), "last")), found.get("steps")
+    kind, rank = found.get("kind"), found.get("rank")
+    takes = f"its {part_of} takes {own} of its own, the others' {others}"
+    if kind == CONSTANT:
+        ranks = found.get("ranks")
+        more = (
+            f" (also {', '.join(map(str, ranks[1:9]))})"
+            if isinstance(ranks, list) and ranks[1:]
+            else ""
+        )
+        return f"rank {rank} arrives last in {share} of steps, {late} late: {takes}{more}"
+    if kind == RECURRING:
+        return f"rank {rank} is {late} late every {_th(found.get('period'))} step: {takes}"
+    if kind == ONE_OFF:
+        where = f"in step {found.get('first')}" if steps == 1 else f"in {steps} steps"
+        return f"rank {rank} is {late} late {where}: {takes}"
+    return f"another rank each time is {late} late, in {steps} steps: no straggler"
+
+
+def _th(number: object) -> str:
+    return f"{number}th" if number not in (2, 3) else {2: "2nd", 3: "3rd"}[int(str(number))]
