@@ -88,6 +88,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         **{name: partial(_pickler, ov, places) for name in PICKLERS},
     }
     watches = [on_import(name, place) for name, place in waits.items()]
+    watches.append(on_import("torch.distributed.distributed_c10d", partial(_ranks, ov, places)))
     try:
         yield ov.phases.run_script(priority=60)  # Before the steps are summed up.
     finally:
@@ -141,6 +142,12 @@ def _loaders(ov: Overseer, placed: Callable[[], Places], dataloader: Any) -> Non
 
     _place(placed, "pytorch", "loaders", dataloader)
     workers.place(ov, placed(), dataloader)
+
+
+def _ranks(ov: Overseer, placed: Callable[[], Places], c10d: Any) -> None:
+    from .hooks import process_group
+
+    process_group.place(ov, placed(), c10d)
 
 
 def place_other(places: Places, module: Any) -> None:

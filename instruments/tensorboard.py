@@ -57,9 +57,7 @@ def _export(ov: Overseer, logs: Path) -> None:
         ov.report(Problem("tensorboard-nothing", "--tensorboard", what, remedy=remedy))
         return
     run = read_run(directory)
-    levels = 1 if ov.recording.directory.rank is None else 2
-    levels += ov.recording.directory.attempt is not None
-    to = logs.joinpath(*directory.parts[-levels:])
+    to = logs.joinpath(*directory.parts[-ov.recording.directory.levels :])
     export_scalars(run, to)
     trace = ov.summary.get("trace")
     if isinstance(trace, dict) and trace.get("path"):

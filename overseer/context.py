@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 VERSION = "0.2.0"
 #: ``ended_by`` of a run whose process became another program.
 REPLACED = "replaced by another program"
+#: The variable that names the directory of the run that has started this process.
+JOINS = "_VOIR_JOB"
 
 
 class Own(dict):  # type: ignore[type-arg]
@@ -58,6 +60,9 @@ class Context:
         configured: True once voirfiles have made their requests, so that measuring may start.
         located: True once the script has been found.
         file: Returns the script's file; None if it has none or it is not known yet.
+        rank: The rank of this process in its process group, as ``rundir.job.Rank``; None: only the
+            launcher's variables tell it, if any.
+        joins: The directory of the run that started this process; empty if none did.
         outcome: The run's outcome so far.
         version: voir's version.
     """
@@ -86,6 +91,8 @@ class Context:
         self.first_site = 0
         self.configured = self.located = False
         self.file: Callable[[], str | None] = lambda: None
+        self.rank: Any = None
+        self.joins = ""
         self.outcome = Outcome()
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 
 from ..engine.options import target_of
 from ..launch import CannotRun, Ending, Program, current_directory, locate
 from ..launch.commands import PythonCommand, finds_voir, watch_commands
+from .children import absolute, under_voir
 from .notices import Notices
-
-#: Options that name files.
-PATHS = ("--voirfile", "--config", "--run-dir")
 
 
 def launch(own: list[str], target: list[str], notices: Notices) -> None:
@@ -59,26 +56,3 @@ def launch(own: list[str], target: list[str], notices: Notices) -> None:
         undo()
     ending.announce(error, program)
     ending.leave(error)
-
-
-def under_voir(command: PythonCommand, own: list[str]) -> list[str] | None:
-    """The words of a command with voir in front of the program; None if it is there already."""
-    name = command.target[1] if command.target[0] == "-m" else command.target[0]
-    if os.path.basename(name) == "voir":
-        return None
-    return [*command.start, "-m", "voir", *own, *command.target]
-
-
-def absolute(own: list[str], place: str) -> list[str]:
-    """voir's options with absolute paths: a program may be started in another directory."""
-    made, names_path = list[str](), False
-    for token in own:
-        name, equals, value = token.partition("=")
-        if names_path:
-            made.append(os.path.join(place, token))
-        elif equals and name in PATHS:
-            made.append(f"{name}={os.path.join(place, value)}")
-        else:
-            made.append(token)
-        names_path = not names_path and token in PATHS
-    return made

@@ -7,19 +7,20 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from itertools import chain
 
 from ..boundary import name_of, said
 from ..clock import BEGUN_CPU_NS
-from ..context import REPLACED
+from ..context import JOINS, REPLACED
 from ..engine.options import HelpAsked, OptionParser, add_options
 from ..engine.overseer import Overseer
 from ..engine.settings import configurations, nearest
 from ..engine.voirfile import Found, contributed, find, load
 from ..errors import Problem, VoirError
 from ..files import bounded
+from ..imports import on_import
 from ..launch import (
     DeadlySignals,
     Ending,
@@ -117,6 +118,7 @@ def prepare(argv: list[str], options: Namespace, script: str | None, notices: No
     """
     overseer = Overseer(tell=notices.problem, stderr=sys.stderr, since_ns=BEGUN_CPU_NS)
     overseer.argv[:], report = argv, overseer.report
+    overseer.context.joins = os.environ.pop(JOINS, "")  # Not for what the script starts.
     overseer.argparser.epilog = _listed()
     named, here = options.voirfile, current_directory()
     found = [] if options.no_voirfile else find(named, os.environ, here, script, report)
@@ -244,7 +246,8 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
         lambda signum: killed(overseer, signum, notices),
         lambda: overseer.exit_status is not None or overseer.status == "finalized",
     )
-    with signals, before_exec(lambda: replaced(overseer, notices)), frozen(overseer):
+    replacing = before_exec(lambda: replaced(overseer, notices))
+    with signals, replacing, frozen(overseer), following(overseer):
         try:
             value = overseer(argv)
             if isinstance(value, int) and not isinstance(value, bool):
@@ -292,6 +295,24 @@ def frozen(overseer: Overseer) -> Iterator[None]:
     finally:
         if later and id(later[0]) in map(id, gc.get_objects()):
             gc.unfreeze()
+
+
+@contextmanager
+def following(overseer: Overseer) -> Iterator[None]:
+    """Record processes that the script starts, once it imports the modules that start them."""
+    with ExitStack() as undo:
+
+        def follow(module: Any) -> None:
+            from .children import follow_commands
+
+            undo.callback(follow_commands(overseer))
+
+        def ready() -> None:
+            if not overseer.options.no_record:
+                undo.callback(on_import("subprocess", follow).dispose)
+
+        overseer.on_ready.append(ready)
+        yield
 
 
 def announce(overseer: Overseer, ending: Ending, error: BaseException | None) -> int:

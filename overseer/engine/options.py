@@ -262,6 +262,8 @@ def add_options(parser: OptionParser) -> None:
     add("--no-record", action="store_true", help="write no run directory")
     add("--ranks", type=_ranks, metavar="0,3,8-15",
         help="trace, profile and sample the machine only on these ranks of a job")  # fmt: skip
+    add("--follow-children", action="store_true",
+        help="record Python programs that the script starts, too")  # fmt: skip
     add("--quiet", action="store_true", help="print no summary")
     add("--strict", action="store_true",
         help="exit with status 4 after a problem or a silent probe")  # fmt: skip

@@ -34,6 +34,12 @@ STRUCTURE_RING, VALUE_RING = 1 << 16, 1 << 17
 #: The capacity if there is too little memory for these.
 LEAST_RING = 1 << 8
 
+#: Options of a process that another run has started: that run shows and checks both.
+OF_PARENT = {
+    "quiet": True, "dash": False, "verify": False, "strict": False, "tensorboard": None,
+    "run_dir": None, "run_dir_chosen": False,
+}  # fmt: skip
+
 current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)
 _active: Overseer | None = None
 
@@ -200,6 +206,8 @@ class Overseer(Handle):
             from .help import completion
 
             raise HelpAsked(completion(parser, options.completion))
+        if self.context.joins:
+            vars(options).update(OF_PARENT)
         for problem in parser.misspelt:
             self.report(problem)
         target = target_of(rest)

@@ -8,14 +8,15 @@ import threading
 import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from ..clock import gmtime, strftime
 from ..context import REPLACED
 from ..errors import Problem, UsageError
 from ..files import new, read_json
-from .job import Job, OtherRun, find_launcher, find_rank
+from .job import Job, OtherRun, Rank, find_launcher, find_rank
 from .metrics import NO_DESCRIPTORS
 
 #: Files of a run; a directory with one of these holds a run.
@@ -29,7 +30,9 @@ class RunDirectory:
 
     ``<UTC yyyymmddThhmmss>-<script>-<pid>/`` in a parent directory, or the one the user named.
     Under torchrun, Open MPI or Slurm it is ``rank<R>/`` of one directory that all ranks share, and
-    after a restart ``attempt<N>/rank<R>/``.
+    after a restart ``attempt<N>/rank<R>/``. A process that another run has started joins that run's
+    directory: in ``rank<R>/``, or in ``process<N>/`` if it is no rank or the run has that rank
+    already.
 
     Args:
         script: The script as the user named it: a path, ``-m module``, ``-``.
@@ -43,9 +46,10 @@ class RunDirectory:
         environ: The environment the run was started with.
         enabled: False for ``--no-record``: no directory is created.
         made: Called once it has been created.
+        joins: The directory of the run that started this process.
+        known: Returns the rank of this process, once it is known otherwise than by its launcher.
 
     Attributes:
-        rank: The rank of this process, if it is one of several.
         made: Whether the directory has been created.
     """
 
@@ -62,6 +66,8 @@ class RunDirectory:
         environ: Mapping[str, str] = os.environ,
         enabled: bool = True,
         made: Callable[[], object] = bool,
+        joins: str = "",
+        known: Callable[[], Any] = lambda: None,
     ) -> None:
         self._name = safe_name(script)
         self._own = f"{stamp(started)}-{self._name}-{pid}"
@@ -70,16 +76,61 @@ class RunDirectory:
         self._process, self._tell, self.made = os.getpid(), made, False
         self._lock = threading.RLock()
         self._path: Path | None = None
-        self.rank = find_rank(environ)
-        self._job = (
-            Job(self.rank, self._name, started, find_launcher(environ)) if self.rank else None
-        )
-        self._chosen = Path(chosen) if chosen else None
+        self._joins, self._known = Path(joins) if joins else None, known
+        self._environ, self._shared = environ, False
+        launched = find_rank(environ) if not joins else None
+        self._launched = launched
+        self._job = Job(launched, self._name, started, find_launcher(environ)) if launched else None
+        self._chosen = Path(chosen) if chosen and not joins else None
 
     @property
     def attempt(self) -> int | None:
         """Number of this attempt of a job, if it was restarted."""
         return self._job.attempt if self._job and self._job.attempt > 1 else None
+
+    @property
+    def levels(self) -> int:
+        """Number of last parts of the path that name the run, its job's name included."""
+        return 1 + (self._job is not None or self._joins is not None) + (self.attempt is not None)
+
+    @property
+    def rank(self) -> Rank | None:
+        """The rank of this process, as far as it is known, if it is one of several."""
+        known: Rank | None = self._known()
+        return known or self._launched or self._inherited()
+
+    def _inherited(self) -> Rank | None:
+        """The rank that the variables of a started process tell, unless they are a rank's own."""
+        if self._joins is None or re.fullmatch(r"rank\d+", self._joins.name):
+            return None
+        return find_rank(self._environ)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the directory depends on a rank that is not known yet."""
+        return self._joins is not None and not self.made and self.rank is None
+
+    def share(self) -> str:
+        """The directory that processes of this run join; it is made by who records first.
+
+        Empty if it cannot be made.
+        """
+        if self._joins is not None:
+            return str(self._joins)
+        if self._job is not None:
+            return str(self.path or "")
+        with self._lock:
+            if not self._shared and not self.made:
+                self._shared = True
+                # Two containers may have the same script, second and process.
+                self._own += f"-{os.urandom(2).hex()}"
+        own = self._path or self._chosen or (self._parent and Path(self._parent, self._own))
+        return str(own or "") if self._enabled else ""
+
+    @property
+    def joined(self) -> bool:
+        """Whether a process of this run has recorded something."""
+        return self._shared and not self.made and os.path.isdir(self.share())
 
     @property
     def path(self) -> Path | None:
@@ -107,7 +158,7 @@ class RunDirectory:
                 what = f"--run-dir {chosen} is not a directory"
                 remedy = "Name a directory; it is made when it does not exist."
                 raise UsageError("run-dir-not-a-directory", what, remedy)
-            rank = f"rank{self.rank.rank}" if self.rank else ""
+            rank = f"rank{self._launched.rank}" if self._launched else ""
             name, numbers = chosen.name, count(2)
             while _replaced(chosen / rank / "run.json"):
                 chosen = self._chosen = chosen.with_name(f"{name}-{next(numbers)}")
@@ -145,6 +196,12 @@ class RunDirectory:
     def _find(self) -> Path:
         if self._above and not os.path.isdir(self._above):
             raise OtherRun(f"{self._above} has been deleted")
+        if self._joins is not None:
+            return self._member(self._joins)
+        if self._shared:
+            shared = Path(self.share())
+            shared.mkdir(parents=True, exist_ok=True)
+            return shared
         if self._chosen is not None:
             if self._job is not None:
                 return self._job.join(self._chosen)
@@ -158,6 +215,17 @@ class RunDirectory:
             return self._job.find(parent)
         parent.mkdir(parents=True, exist_ok=True)
         return new_directory(parent, self._own)
+
+    def _member(self, directory: Path) -> Path:
+        """Create the directory of this process in that of the run that started it."""
+        directory.mkdir(parents=True, exist_ok=True)
+        rank = self.rank
+        names = (f"process{number}" for number in count(1))
+        for name in chain([f"rank{rank.rank}"] if rank else [], names):
+            with suppress(FileExistsError):
+                (directory / name).mkdir()
+                return directory / name
+        raise AssertionError
 
 
 def _replaced(file: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from .runfile import SCHEMA
 
 _MEMBERS = "Name the directories of one job, from its different machines."
 _WHICH = "Name a run as `voir runs` lists it: its directory, its --name or --tag, or -2."
+#: Names of directories of a job's processes, before their number.
+OF_RANK, OF_PROCESS = "rank", "process"
 #: Maximum bytes of a line of ``metrics.jsonl``.
 MAX_LINE_BYTES = 1 << 26
 
@@ -81,6 +83,9 @@ def _event(line: bytes) -> dict[str, Any] | None:
 class Run:
     """One run: ``run.json``, the events, and the ranks of a job.
 
+    A process that started others is a rank of their job if it made steps; if they are no ranks, it
+    is a job only if it made none.
+
     Attributes:
         path: The run's directory.
         facts: ``run.json``; of a job, that of its first rank. Empty if the process was killed
@@ -90,6 +95,7 @@ class Run:
         ranks: The job's ranks in order, those of its latest attempt; empty for a run in one
             process.
         attempts: The job's earlier attempts, as runs.
+        starter: The process that started the others of the job, if it is recorded.
         unfinished: Whether its process was killed and ``run.json`` does not have its end yet.
     """
 
@@ -99,6 +105,7 @@ class Run:
     ranks: tuple[Run, ...] = field(default=())
     unfinished: bool = False
     attempts: tuple[Run, ...] = field(default=())
+    starter: Run | None = None
 
     @property
     def began(self) -> float | None:
@@ -120,9 +127,9 @@ class Run:
 
     @property
     def rank(self) -> int:
-        """The rank in its job; 0 for a run in one process."""
-        name, known = self.path.name, self.facts.get("rank")
-        if name.startswith("rank") and name[4:].isdecimal():
+        """The rank in its job, or the number of a process that is no rank; 0 for a single one."""
+        known = self.facts.get("rank")
+        if any(_named(self.path, kind) for kind in (OF_RANK, OF_PROCESS)):
             return _number(self.path)
         return known if isinstance(known, int) else 0
 
@@ -156,15 +163,30 @@ def read_run(path: str | Path) -> Run:
     if not directory.is_dir():
         raise VoirError("run-missing", f"{at}: there is no such directory", _WHICH)
     every = [attempt_directory(directory, number) for number in attempts(directory)]
-    tried = [(each, ranks) for each in every if (ranks := _ranks(each))]
+    tried = [(each, ranks) for each in every if (ranks := _members(each))]
     own = _one(directory)
     if tried and not own.facts:
         earlier = tuple(_job(each, ranks) for each, ranks in tried[:-1])
         return _job(directory, tried[-1][1], earlier)
+    others = _members(directory, OF_PROCESS)
     if not own.facts and not own.metrics.path.exists():
+        if others:
+            return _job(directory, others)
         raise VoirError("not-a-run", f"{directory} holds no run: it has no run.json", _WHICH)
-    ranks = tried[-1][1] if tried else ()
-    return Run(directory, own.facts, own.metrics, ranks, own.unfinished)
+    return _started(own, tried[-1][1] if tried else (), others)
+
+
+def _started(own: Run, ranks: tuple[Run, ...], others: tuple[Run, ...]) -> Run:
+    """The run of a process and of those that it started: ranks, and others."""
+    trains = bool(own.facts.get("tasks"))
+    if ranks and trains:
+        ranks = tuple(sorted((own, *ranks), key=lambda one: one.rank))
+    elif not trains:
+        ranks = ranks or others
+    if not ranks:
+        return own
+    first = own if trains else ranks[0]
+    return replace(_job(own.path, ranks), facts=first.facts, metrics=first.metrics, starter=own)
 
 
 def read_job(paths: Sequence[str | Path]) -> Run:
@@ -199,9 +221,13 @@ def _job(path: Path, ranks: tuple[Run, ...], earlier: tuple[Run, ...] = ()) -> R
     return Run(path, ranks[0].facts, ranks[0].metrics, ranks, attempts=earlier)
 
 
-def _ranks(directory: Path) -> tuple[Run, ...]:
-    found = [entry for entry in directory.glob("rank*") if entry.name[4:].isdecimal()]
-    return tuple(_one(rank) for rank in sorted(found, key=_number))
+def _members(directory: Path, kind: str = OF_RANK) -> tuple[Run, ...]:
+    found = [entry for entry in directory.glob(f"{kind}*") if _named(entry, kind)]
+    return tuple(_one(entry) for entry in sorted(found, key=_number))
+
+
+def _named(directory: Path, kind: str) -> bool:
+    return directory.name.startswith(kind) and directory.name[len(kind) :].isdecimal()
 
 
 def _attempt(run: Run) -> int:
@@ -217,7 +243,7 @@ def as_number(value: object) -> float | None:
 
 
 def _number(directory: Path) -> int:
-    return int(directory.name[4:])
+    return int(directory.name.lstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
 def _one(directory: Path) -> Run:

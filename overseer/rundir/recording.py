@@ -116,6 +116,8 @@ class Recording:
                     environ=run.environ,
                     enabled=not run.options.no_record,
                     made=self.begin,
+                    joins=run.joins,
+                    known=lambda: run.rank,
                 )
             return self._directory
 
@@ -204,6 +206,8 @@ class Recording:
 
     def _begun(self) -> bool:
         """Begin the record if necessary; whether there is one."""
+        if self.directory.undecided and not self._run.outcome.over:
+            return False
         path = self.directory.path
         if path is not None and self._metrics is None:
             from .metrics import MetricsLog
@@ -375,6 +379,7 @@ class Recording:
         self._due = 1 << 63  # run.json is written below.
         # --verify records a run without events too, unless nothing has run.
         wanted = run.located and (self._always or "verify" in run.summary)
+        wanted |= self._directory is not None and self._directory.joined
         if wanted or self._timer is not None or self.made:
             self._part("last events", self.flush)
         if self._data_fd is not None:

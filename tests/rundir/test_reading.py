@@ -64,6 +64,33 @@ def test_the_ranks_of_a_job_come_in_order_and_the_first_speaks_for_all(tmp_path)
     assert not read_run(tmp_path).finished, "a job is when every rank is"
 
 
+STARTED = [
+    # Whether the first process made steps, its rank, the others, and who the ranks are.
+    (True, 0, ["rank1"], [0, 1]),
+    (True, 1, ["rank0"], [0, 1]),
+    (False, None, ["rank0", "rank1", "process1"], [0, 1]),
+    (True, None, ["process1", "process2"], []),
+    (False, None, ["process2", "process10"], [2, 10]),
+    (False, None, [], []),
+]
+
+
+@pytest.mark.parametrize(("trains", "rank", "others", "ranks"), STARTED)
+def test_a_process_and_those_that_it_started_are_a_job(tmp_path, trains, rank, others, ranks):
+    own = {"pid": 1, "tasks": {"train": {"steps": 1}} if trains else {}, "ended": "now"}
+    write(tmp_path, {**own, **({} if rank is None else {"rank": rank})})
+    for name in others:
+        write(tmp_path / name, {"pid": 2, "ended": "now"})
+    run = read_run(tmp_path)
+    assert [one.rank for one in run.ranks] == ranks
+    assert run.facts["pid"] == (1 if trains or not others else 2)
+    assert run.finished and (run.starter is not None) == bool(ranks)
+    (tmp_path / "run.json").unlink()
+    (tmp_path / "metrics.jsonl").unlink()
+    if others:
+        assert len(read_run(tmp_path).ranks) == len([o for o in others if o[:4] == others[0][:4]])
+
+
 DAMAGED = [(content, "run-damaged") for content in (b"{", b"", b"[1]", b"\xff\xfe")]
 
 
