@@ -12,6 +12,7 @@ from ..errors import UsageError, VoirError
 from ..model.catalogue import RATE
 from ..model.comparison import ComparedFigure, Comparison
 from ..model.comparison import compare as compare_facts
+from ..model.facts import part
 from ..rundir.courses import with_courses
 from ..rundir.differences import Difference, differences
 from ..rundir.reading import Run
@@ -55,7 +56,7 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
     options = parser().parse_args(argv)
     sides = [_runs(options.before), _runs(options.after)]
     single = len(sides[0]) == len(sides[1]) == 1  # Its interval is over single steps.
-    facts = [[with_courses(run, warn) if single else run.facts for run in side] for side in sides]
+    facts = [[_facts(run, single) for run in side] for side in sides]
     threshold = None if options.threshold is None else options.threshold / 100
     found = compare_facts(facts[0], facts[1], threshold)
     unlike = differences(facts[0], facts[1])
@@ -64,6 +65,25 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
         return
     named = [[(str(run.path), facts_of(run)) for run in side] for side in sides]
     yield render(found, named, unlike, terminal.width)
+
+
+def _facts(run: Run, single: bool) -> dict[str, Any]:
+    """The facts of a run to compare; of a job, those of all its ranks.
+
+    Args:
+        run: The run.
+        single: Add the course of its step times; of a job, that of its first rank.
+    """
+    if not run.ranks:
+        return with_courses(run, warn) if single else run.facts
+    from ..job.figures import job_facts
+
+    facts = job_facts(run, warn)
+    first = with_courses(run.ranks[0], warn) if single else {}
+    for name, task in part(facts, "tasks").items():
+        course = part(first, "tasks", name, "step_seconds").get("course")
+        task["step_seconds"] = {**part(task, "step_seconds"), "course": course}
+    return facts
 
 
 def _runs(paths: str) -> list[Run]:

@@ -205,12 +205,25 @@ def _begun(directory: Path) -> str:
 
 
 def facts_of(run: Run) -> dict[str, Any]:
-    """The content of ``run.json``, with the directory, and the ``state`` of an unfinished run."""
-    facts, doing = {**run.facts, "directory": str(run.path)}, run.facts.get("now")
+    """The content of ``run.json``, with the directory, and the ``state`` of an unfinished run.
+
+    For a job, the figures of all its ranks together.
+    """
+    facts = _of_job(run) if run.ranks else run.facts
+    facts, doing = {**facts, "directory": str(run.path)}, facts.get("now")
     if doing:
         facts["state"] = "running" if doing == "running" else f"running: {doing}"
     elif facts.get("provenance") and "ended" not in facts:  # Only its own machine knows more.
         facts["state"] = "running, or did not finish"
+    return facts
+
+
+def _of_job(run: Run) -> dict[str, Any]:
+    from ..job.figures import job_facts
+
+    facts = job_facts(run, warn)
+    if part(facts, "job").get("running"):
+        facts["now"] = "running"
     return facts
 
 

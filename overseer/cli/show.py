@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import os
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import VoirError
-from ..rundir.reading import Run, read_run
+from ..errors import UsageError, VoirError
+from ..rundir.reading import Run, read_job, read_run
+from ..views.job import ranks_text
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal, within
 from .notices import screen
 from .runs import RUN_HELP, facts_of, finished_run, is_run, newest, run_directory
 
 _ABOUT = """\
-Show the summary of a run; if it is still running, the figures so far. Each rank of a job has
-its own summary.
+Show the summary of a run; if it is still running, the figures so far. A job of several ranks has
+one summary; --rank R shows that of one rank.
 """
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
@@ -27,9 +29,13 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 def parser() -> CommandParser:
     """The parser of ``voir show``."""
     made = CommandParser(prog="voir show", description=_ABOUT, example="voir show voir-runs/RUN")
-    made.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
+    made.add_argument("run", metavar="RUN", nargs="*", help=RUN_HELP)
     made.add_argument("--all", action="store_true",
         help="show all progress bars, probes and values of your own")  # fmt: skip
+    made.add_argument("--rank", metavar="R", type=within(0, 1 << 31, "number of a rank", int),
+        help="show only this rank of a job")  # fmt: skip
+    made.add_argument("--as-one-job", action="store_true",
+        help="show several directories as one job, such as those of its machines")  # fmt: skip
     made.add_argument("--json", action="store_true", help="print the content of run.json")
     made.add_argument("--watch", action="store_true",
         help="follow the latest running run, or the next one to start")  # fmt: skip
@@ -53,15 +59,22 @@ def show(
         VoirError: There is no such run, or it cannot be read.
     """
     options = parser().parse_args(argv)
-    if options.json or not options.watch:
-        run = finished_run(run_directory(options.run))
-        yield _for_programs(run) if options.json else _shown(run, terminal, options.all)[0]
+    named = options.run[0] if options.run else None
+    if options.as_one_job:
+        yield _once(_one_job(options.run), options, terminal)
         return
-    watched, shown = WatchedRun(options.run), ""
+    if len(options.run) > 1:
+        remedy = "Name one run; with --as-one-job, the directories of one job."
+        raise UsageError("usage", "voir show: it takes one run", remedy)
+    if options.json or not options.watch:
+        yield _once(finished_run(run_directory(named)), options, terminal)
+        return
+    watched, shown = WatchedRun(named), ""
     with suppress(KeyboardInterrupt):
         while True:
             try:
-                text, ended = _shown(finished_run(watched.path()), terminal, options.all)
+                run = _of_rank(finished_run(watched.path()), options.rank)
+                text, ended = _shown(run, terminal, options.all)
             except VoirError as error:  # It has not started, or its files are being changed.
                 text, ended = f"voir: {error.what}; waiting\n", False
             if text != shown:
@@ -71,6 +84,38 @@ def show(
             shown = text
             wait(options.every)
     yield "\n"
+
+
+def _once(run: Run, options: Namespace, terminal: Terminal) -> str:
+    run = _of_rank(run, options.rank)
+    if options.json:
+        return json.dumps(facts_of(run), indent=2) + "\n"
+    return _shown(run, terminal, options.all)[0]
+
+
+def _one_job(named: list[str]) -> Run:
+    """The runs of these directories, finished, as one job."""
+    paths = [run_directory(each) for each in named]
+    if not paths:
+        raise UsageError("usage", "voir show --as-one-job: it names no run", "Name directories.")
+    for path in paths:
+        finished_run(path)
+    return read_job(paths)
+
+
+def _of_rank(run: Run, rank: int | None) -> Run:
+    """The run of one rank; the run itself for None.
+
+    Raises:
+        UsageError: The job has no such rank.
+    """
+    if rank is None:
+        return run
+    found = next((one for one in run.ranks or (run,) if one.rank == rank), None)
+    if found is None:
+        has = ranks_text([one.rank for one in run.ranks or (run,)])
+        raise UsageError("usage", f"{run.path} has no rank {rank}", f"It has {has}.")
+    return found
 
 
 class WatchedRun:
@@ -121,31 +166,19 @@ def _aged(run: Run) -> dict[str, Any]:
     facts = facts_of(run)
     if "now" in facts:
         with suppress(OSError):
-            age = time.time() - (run.path / "run.json").stat().st_mtime
-            facts["state"] += f"; figures of {max(0.0, age):.1f} s ago"
+            files = [(one.path / "run.json").stat().st_mtime for one in run.ranks or (run,)]
+            facts["state"] += f"; figures of {max(0.0, time.time() - max(files)):.1f} s ago"
     return facts
 
 
-def _for_programs(run: Run) -> str:
-    """The facts of a run; for a job, a list with those of each rank."""
-    every = [facts_of(one) for one in run.ranks or (run,)]
-    return json.dumps(every if run.ranks else every[0], indent=2) + "\n"
-
-
 def _shown(run: Run, terminal: Terminal, whole: bool) -> tuple[str, bool]:
-    """Return the summary of each process, with what is missing; and whether none is running."""
+    """Return the summary, with what is missing; and whether the run has ended."""
     width, colour, height = terminal
-    runs = run.ranks or (run,)
-    height = 0 if len(runs) > 1 else height
-    each = [_aged(one) for one in runs]
+    facts, runs = _aged(run), run.ranks or (run,)
     cut = [one.path.name for one in runs if one.metrics.cut_off]
     where = f" of {', '.join(cut)}" if run.ranks else ""
     partial = Piece(f"metrics.jsonl{where} ends in the middle of a line" if cut else "", "warn")
     why = Piece("it is being written, or was cut off" if cut else "")
-    missing = [f"rank {rank}" for rank in run.missing_ranks]
-    have = "has" if len(missing) == 1 else "have"
-    said = Piece(f"{', '.join(missing)} {have} recorded nothing" if missing else "", "warn")
-    note = Layout(width, colour).text([row("partial", partial, why), row("missing", said)])
-    shown = [screen(facts, width, colour, height, whole) for facts in each]
-    text = "\n".join([*shown, *([note] if note else [])])
-    return text, not any("state" in facts for facts in each)
+    note = Layout(width, colour).text([row("partial", partial, why)])
+    shown = screen(facts, width, colour, height, whole)
+    return "\n".join([shown, *([note] if note else [])]), "state" not in facts

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import VoirError
 from ..model.diagnosis import diagnose
-from ..model.facts import at, entries, number, ordered, part
+from ..model.facts import at, entries, main_task, number, ordered, part
 from ..recorder.sites import PARTS
 from ..rundir.reading import Run
 from .members import MemberSteps, index_of, latest_steps, main_task_of, members_of, same_losses
@@ -32,7 +32,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     The keys are those of ``run.json``, and:
 
     - ``job``: ``ranks`` (the number of processes with a record), ``world_size``, ``missing``
-      ranks, ``hosts``, ``attempt`` and ``attempts``, ``versions`` if they differ, ``parallel``
+      ranks, ``hosts``, ``attempt``, the ``earlier`` ones (``attempt``, ``ranks``, ``steps``,
+      ``why``), ``versions`` if they differ, ``parallel``
       (the number of different batches at a time, and ``by`` what it is known), ``failed`` (the
       processes that failed, the first one first: ``rank``, ``why``) and ``running``.
     - in a task, ``ranks``: the least and the greatest ``rate`` of a rank, the ``slowest`` rank and
@@ -71,7 +72,12 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     facts |= _outcome(members)
     facts["tasks"] = tasks
     facts["problems"] = _problems(members)
+    facts["verify"] = _checks(every)
     facts["devices"] = [device for each in every for device in entries(each, "devices")]
+    facts["overhead"] = max(
+        (part(each, "overhead") for each in every),
+        key=lambda each: number(each, "share") or 0.0,
+    )
     facts["job"] = _job(run, members, groups, by)
     facts["diagnosis"] = verdict(facts) or _diagnosed(facts)
     return {key: value for key, value in facts.items() if value not in (None, [], {})}
@@ -266,7 +272,6 @@ def _job(
     facts = [member.facts for member in members]
     hosts = sorted({str(part(each, "provenance").get("hostname")) for each in facts})
     versions = sorted({str(each.get("version")) for each in facts})
-    attempts = getattr(run, "attempts", ())
     failed = [{"rank": m.rank, "why": why_failed(m.facts)} for m in _failures(members)]
     running = [{"rank": m.rank, "now": str(m.facts["now"])} for m in members if m.facts.get("now")]
     made = {
@@ -275,13 +280,48 @@ def _job(
         "missing": run.missing_ranks[:MOST_PROBLEMS],
         "hosts": hosts,
         "attempt": facts[0].get("attempt"),
-        "attempts": len(attempts) + 1 if attempts else None,
+        "earlier": [_attempt(each) for each in run.attempts],
         "versions": versions if len(versions) > 1 else None,
         "parallel": {"size": len(set(groups.values())), "by": by} if groups is not None else None,
         "failed": failed[:MOST_PROBLEMS],
         "running": running[:MOST_PROBLEMS],
     }
     return {key: value for key, value in made.items() if value not in (None, [])}
+
+
+def _attempt(run: Run) -> dict[str, Any]:
+    """An earlier attempt: its steps, and how it ended."""
+    members = members_of(run)
+    failed = _failures(members)
+    steps = [number(main_task(dict(member.facts)) or {}, "steps") for member in members]
+    made = {
+        "attempt": members[0].facts.get("attempt") or 1,
+        "ranks": len(members),
+        "steps": int(max(filter(None, steps), default=0)),
+        "why": f"rank {failed[0].rank}: {why_failed(failed[0].facts)}" if failed else None,
+    }
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def _checks(every: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The checks of ``--verify``: of each, the worst result of a rank, with the rank."""
+    worst: dict[tuple[str, int], dict[str, Any]] = {}
+    for facts in every:
+        seen: dict[str, int] = {}
+        for check in entries(dict(facts), "verify"):
+            name = str(check.get("check"))
+            key = name, seen.setdefault(name, 0)
+            seen[name] += 1
+            if key not in worst:
+                worst[key] = dict(check)
+            elif _badness(check) > _badness(worst[key]):
+                said = f"rank {facts.get('rank')}: {check.get('evidence')}"
+                worst[key] = {**check, "evidence": said}
+    return [*worst.values()]
+
+
+def _badness(check: Mapping[str, Any]) -> int:
+    return {"SKIP": 0, "PASS": 1, "WARN": 2, "FAIL": 3}.get(str(check.get("verdict")), 0)
 
 
 def _problems(members: Sequence[Run]) -> list[dict[str, Any]]:

@@ -51,11 +51,17 @@ def _next(found: Mapping[str, Any]) -> str:
 
 
 def described(found: Mapping[str, Any]) -> str:
-    """A straggler in a sentence.
+    """A straggler in a sentence, with what it costs the job.
 
     Args:
         found: The ``straggler`` of a task.
     """
+    gain = percent(number(dict(found), "gain"))
+    cost = f"; like the others, the job would be {gain} faster" if gain else ""
+    return f"{_described(found)}{cost}"
+
+
+def _described(found: Mapping[str, Any]) -> str:
     late, own = duration(number(dict(found), "late")), duration(number(dict(found), "own"))
     others, part_of = duration(number(dict(found), "others")), found.get("part")
     share, steps = percent(number(dict(found), "last")), found.get("steps")

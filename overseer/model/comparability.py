@@ -56,8 +56,9 @@ def doubts(before: Sequence[Facts], after: Sequence[Facts]) -> Iterator[str]:
     if dated and in_turns(before, after) is None:
         yield "the runs did not alternate: other changes over time look like a difference"
     worlds = [sorted({str(run.get("world_size", 1)) for run in side}) for side in (before, after)]
-    if worlds != [["1"], ["1"]]:
-        yield f"figures are of rank 0, of {'/'.join(worlds[0])} and {'/'.join(worlds[1])} ranks"
+    if worlds[0] != worlds[1]:
+        a, b = ("/".join(each) for each in worlds)
+        yield f"ranks: {a} in A, {b} in B; rates are of whole jobs"
     shared = shared_tasks(before, after)
     for name in shared:
         steps = [{number(part(run, "tasks", name), "steps") for run in s} for s in (before, after)]

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import VoirError
+from ..files import read_json
 from ..model.catalogue import EVENT_METRICS, METRIC_GROUPS, RUN_METRICS, TASK_METRICS
 from ..model.facts import part
 from ..recorder.sites import PARTS
 from ..trace.reading import ProcessTracks, Slice, Thread, Trace, open_trace, trace_file
+from .job import MARKER
 from .reading import Run, read_run
 from .steps import COMPILED, DEVICE_CLOCK, LOADED, steps_of
 
@@ -24,10 +26,11 @@ from .steps import COMPILED, DEVICE_CLOCK, LOADED, steps_of
 TABLES = {
     "run": "key, value",
     "tasks": "task",
-    "events": "event, t, n, task, step, json",
+    "ranks": "host, place, pid, local_rank, world_size, attempt, epoch",
+    "events": "event, t, n, task, step, json, epoch",
     "metrics": "event, t, n, task, step, key, value",
     "steps": "task, step, t, seconds, loading, compute, items, loss, forward, backward, optimizer, "
-    "communication, other, pause, thread, compiled, clock",
+    "communication, other, pause, thread, compiled, clock, epoch",
     "slices": "id, parent, process, thread, channel, label, depth, t, seconds, args, own",
     "instants": "process, thread, channel, label, t, args",
     "counters": "name, unit, t, value",
@@ -81,7 +84,7 @@ def open_database(
     _put(database, "catalogue", _catalogue())
     _put(database, "tasks", [(r, n, *(v.get(key) for key in columns)) for r, n, v in flat])
     for one in ranks:
-        tables: dict[str, Rows] = {"run": _flat("", one.facts)}
+        tables: dict[str, Rows] = {"run": _flat("", one.facts), "ranks": [_process(one)]}
         if _named(query, "events", "metrics"):
             tables |= {"events": _events(one), "metrics": _metrics(one)}
         traced: tuple[str, ...] = TRACED
@@ -171,9 +174,31 @@ def _value(value: Any) -> Any:
     return json.dumps(value, default=str)
 
 
+def _process(run: Run) -> tuple[Any, ...]:
+    host = part(run.facts, "provenance").get("hostname")
+    known = ("place", "pid", "local_rank", "world_size", "attempt")
+    return _value(host), *(_value(run.facts.get(key)) for key in known), _epoch(run)
+
+
+def _epoch(run: Run) -> float | None:
+    """The start of a process in seconds since the epoch, by a clock that its machine shares."""
+    start = part(run.facts, "steps").get("start")
+    with suppress(OSError, ValueError, TypeError, LookupError):
+        anchor = read_json(run.path.parent / MARKER)["anchor"]
+        if anchor["place"] == run.facts.get("place") and isinstance(start, int):
+            return float(anchor["epoch"] + start - anchor["monotonic"]) / 1e9
+    return run.began
+
+
+def _since(epoch: float | None, t: Any) -> float | None:
+    return None if epoch is None or not isinstance(t, (int, float)) else round(epoch + t, 6)
+
+
 def _events(run: Run) -> Rows:
+    epoch = _epoch(run)
     for number, event in enumerate(run.metrics):
-        yield number, *_when(run, event), json.dumps(event)
+        t, *rest = _when(run, event)
+        yield number, t, *rest, json.dumps(event), _since(epoch, t)
 
 
 def _metrics(run: Run) -> Rows:
@@ -194,18 +219,18 @@ def _when(run: Run, event: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _recorded(run: Run, steps: Iterable[Mapping[str, Any]]) -> Rows:
-    start = part(run.facts, "steps").get("start")
+    start, epoch = part(run.facts, "steps").get("start"), _epoch(run)
     for row in steps:
         flags, known = row["flags"], row["flags"] & LOADED
         parts = {name: row[name] / 1e9 for name in PARTS}
         seconds = sum(parts.values())
+        t = (row["start"] - start) / 1e9 if isinstance(start, int) else None
         yield (
-            row["task"], row["step"],
-            (row["start"] - start) / 1e9 if isinstance(start, int) else None, seconds,
+            row["task"], row["step"], t, seconds,
             parts["loading"] if known else None, seconds - parts["loading"] if known else None,
             _value(row["items"]), _value(row["loss"]), *list(parts.values())[1:],
             row["pause"] / 1e9, row["thread"], bool(flags & COMPILED),
-            "device" if flags & DEVICE_CLOCK else "host",
+            "device" if flags & DEVICE_CLOCK else "host", _since(epoch, t),
         )  # fmt: skip
 
 
@@ -266,7 +291,8 @@ def _steps(thread: Thread, start: int) -> Rows:
             absent = 0.0 if parts.keys() & {"loading", "compute"} else None
             split = [parts.get(key, absent) for key in ("loading", "compute")]
             rest = [None] * 10  # Only steps.npy has the rest.
-            yield task[1], number, (one.start - start) / 1e9, _seconds(one), *split, items, *rest
+            t = (one.start - start) / 1e9
+            yield task[1], number, t, _seconds(one), *split, items, *rest, one.start / 1e9
 
 
 def _seconds(one: Slice) -> float | None:

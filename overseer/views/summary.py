@@ -61,6 +61,10 @@ def render(
     most = 1 << 30 if whole else 0
     layout, tasks = Layout(width, colour), [*_tasks(run)]
     rest = [*_progress(run, most), _values(run, most), *_machine(run), *_verdict(run)]
+    if "job" in run:
+        from .job import of_job
+
+        rest = [*of_job(run), *rest]
     first = head_of(run)
     if not any(each.pieces for each in (*tasks, *rest)):
         rest = [_fired(run)]
@@ -96,7 +100,13 @@ def head_of(run: Facts) -> list[Piece]:
     script = _short(clean(run.get("script") or "the script"))
     pieces = [Piece(script, "bold"), Piece(cut(run.get("name") or "", 40))]
     pieces.append(Piece(ranked if isinstance(rank, int) else ""))
-    pieces += [outcome(run), Piece(duration(seconds(run)) or "")]
+    ended = outcome(run)
+    if "job" in run:
+        from .job import first_failed, job_head
+
+        pieces += map(Piece, job_head(run))
+        ended.text = f"{first_failed(run)}{ended.text}"
+    pieces += [ended, Piece(duration(seconds(run)) or "")]
     return [piece for piece in pieces if piece.text]
 
 
@@ -153,7 +163,12 @@ def _tasks(run: Facts) -> Iterator[Row]:
     tasks = {name: task for name, task in part(run, "tasks").items() if isinstance(task, dict)}
     main = main_task(run)
     for name, task in tasks.items():
-        for each in _task(clean(name), task, task is main):
+        rows = [*_task(clean(name), task, task is main)]
+        if "ranks" in task:
+            from .job import of_task
+
+            rows += of_task(task, part(run, "diagnosis").get("verdict") == "straggler")
+        for each in rows:
             if task is not main and each.depth:
                 each.optional = _RATE if each.label in ("rate", "") else _OTHER
             yield each

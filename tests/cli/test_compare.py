@@ -126,3 +126,26 @@ def test_a_directory_of_runs_is_all_of_them(tmp_path: Path) -> None:
     (tmp_path / "a/notes").mkdir()
     found = json.loads(said("compare", "a", "b,b3", "--json"))
     assert (found["before"], found["after"]) == (["a/1", "a/2"], ["b/1", "b/2", "b3"])
+
+
+def test_jobs_are_compared_by_the_rates_of_all_their_ranks(tmp_path: Path) -> None:
+    for name, size, pace in (("two", 2, 1.0), ("four", 4, 0.65)):
+        for rank in range(size):
+            directory = tmp_path / name / f"rank{rank}"
+            directory.parent.mkdir(exist_ok=True)
+            put(directory, pace, "main.py", size)
+            facts = json.loads((directory / "run.json").read_text())
+            parallel = {"data": [rank, size], "by": "DDP"}
+            facts |= {"rank": rank, "world_size": size, "parallel": parallel}
+            (directory / "run.json").write_text(json.dumps(facts))
+    whole = json.loads(said("compare", "--json", str(tmp_path / "two"), str(tmp_path / "four")))
+    (verdict,) = [one for one in whole["verdicts"] if one["task"] == "train"]
+    assert (verdict["verdict"], round(verdict["ratio"], 2)) == ("faster", 1.3)
+    assert "ranks: 2 in A, 4 in B; rates are of whole jobs" in whole["notes"]
+    sides = [str(tmp_path / f"{name}/rank1") for name in ("two", "four")]
+    (one,) = [
+        each
+        for each in json.loads(said("compare", "--json", *sides))["verdicts"]
+        if each["task"] == "train"
+    ]
+    assert (one["verdict"], round(one["ratio"], 2)) == ("slower", 0.65)

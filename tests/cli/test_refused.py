@@ -39,7 +39,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("argv", "slug", "what"),
     [
-        ("show x y", "usage", "unrecognized arguments: y"),
+        ("show x y", "usage", "it takes one run"),
         ("show --every 0 x", "usage", "'0' is not a number of seconds from 0.1 to 3600"),
         ("show --every soon x", "usage", "'soon' is not a number of seconds"),
         ("compare good", "usage", "contains no run"),

@@ -18,6 +18,7 @@ from overseer.cli.commands import Terminal
 from overseer.cli.runs import newest, run_directory
 from overseer.cli.show import show
 from overseer.errors import VoirError
+from overseer.views.text import TO
 from tests.running import Place
 
 from .said import said
@@ -88,8 +89,7 @@ def test_all_of_a_run_is_shown_or_its_facts_for_programs(place: Path) -> None:
     assert "key19 19" in said("show", "voir-runs/c", "--all")
     facts = json.loads(said("show", "voir-runs/c", "--json"))
     assert (facts["app"]["key19"], facts["seconds"]) == (19, 5.0)
-    (rank,) = json.loads(said("show", "voir-runs/b", "--json"))
-    assert rank["world_size"] == 2
+    assert json.loads(said("show", "voir-runs/b", "--json"))["world_size"] == 2
 
 
 def test_a_file_of_events_that_is_not_whole_is_told(place: Path) -> None:
@@ -189,16 +189,48 @@ def test_a_run_without_an_end_goes_on_or_was_killed(
     assert lines[:2] == [f"voir: main.py · {first} · 5.00 s", "  train     9 steps"]
 
 
-def test_checks_are_shown_as_checks_and_of_a_job_each_rank(tmp_path: Path) -> None:
-    checks = [{"check": "loss", "verdict": "PASS", "evidence": "3 seen"}]
+def test_a_job_has_one_summary_and_each_rank_its_own(tmp_path: Path) -> None:
+    parallel = {rank: {"data": [rank, 3], "by": "DDP"} for rank in (0, 2)}
     for rank in (0, 2):
-        put(tmp_path / f"rank{rank}", **ENDED, rank=rank, world_size=3, verify=checks)
+        task = {**TASK, "items": 90, "rate": {"wall": 10.0 + rank}, "loss": {"last": 1 + rank}}
+        put(tmp_path / f"rank{rank}", **ENDED, rank=rank, world_size=3,
+            parallel=parallel[rank], tasks={"train": task})  # fmt: skip
     lines = said("show", str(tmp_path)).splitlines()
-    assert [line for line in lines if "main.py" in line] == [
-        f"voir: main.py · rank {rank} of 3 · finished · 5.00 s · 1 PASS" for rank in (0, 2)
-    ]
-    assert lines.count("  PASS  loss          3 seen") == 2
-    assert lines[-1] == "  missing   rank 1 has recorded nothing"
+    assert lines[0] == "voir: main.py · 2 of 3 ranks · finished · 5.00 s"
+    assert "  train     9 steps · 180 items" in lines
+    assert "    rate    22.0 items/s overall" in lines
+    assert f"    ranks   10.0{TO}12.0 items/s each · slowest 0" in lines
+    assert "    loss    1" in lines
+    assert "  missing   rank 1 recorded nothing" in lines
+    (facts,) = [json.loads(said("show", "--json", str(tmp_path)))]
+    assert facts["job"]["missing"] == [1]
+    assert facts["tasks"]["train"]["rate"]["wall"] == 22.0
+    one = said("show", "--rank", "2", str(tmp_path)).splitlines()
+    assert one[0] == "voir: main.py · rank 2 of 3 · finished · 5.00 s"
+    with pytest.raises(VoirError, match="has no rank 1"):
+        said("show", "--rank", "1", str(tmp_path))
+
+
+def test_directories_of_two_machines_are_shown_as_one_job(tmp_path: Path) -> None:
+    for rank in range(4):
+        put(tmp_path / f"disk{rank // 2}/job/rank{rank}", **ENDED, rank=rank, world_size=4,
+            parallel={"data": [rank, 4], "by": "DDP"})  # fmt: skip
+    named = [str(tmp_path / f"disk{disk}/job") for disk in range(2)]
+    assert "2 of 4 ranks" in said("show", named[0])
+    assert said("show", "--as-one-job", *named).startswith("voir: main.py · 4 ranks · finished")
+    with pytest.raises(VoirError, match="both rank 0"):
+        said("show", "--as-one-job", named[0], named[0])
+    with pytest.raises(VoirError, match="names no run"):
+        said("show", "--as-one-job")
+
+
+def test_of_a_job_the_worst_result_of_each_check_is_shown(tmp_path: Path) -> None:
+    for rank, verdict in enumerate(("PASS", "FAIL")):
+        checks = [{"check": "loss", "verdict": verdict, "evidence": f"{rank} seen"}]
+        put(tmp_path / f"rank{rank}", **ENDED, rank=rank, world_size=2, verify=checks)
+    lines = said("show", str(tmp_path)).splitlines()
+    assert lines[0] == "voir: main.py · 2 ranks · finished · 5.00 s · 1 FAIL"
+    assert "  FAIL  loss          rank 1: 1 seen" in lines
 
 
 def test_a_run_that_begins_after_the_watcher_is_waited_for(place: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -138,9 +139,10 @@ def test_every_step_is_there_with_a_trace_and_without(
         + ROW.pack(7, b"a~1", 7 * S, 8 * S, float("nan"), float("nan"), *ns, 0, 3, unknown)
     )
     expected = [
-        (0, "train", 1, 1.0, 6.5, 1.0, 5.5, 8.0, 0.5, 2.0, 3.0, 0, 0, 0.5, 0.25, 2, 1, "device"),
+        (0, "train", 1, 1.0, 6.5, 1.0, 5.5, 8.0, 0.5, 2.0, 3.0, 0, 0, 0.5, 0.25, 2, 1, "device",
+         2.0),
         (0, "a long name", 7, 2.0, 6.5, None, None, None, None, 2.0, 3.0, 0, 0, 0.5, 0, 3, 0,
-         "host"),
+         "host", 3.0),
     ]  # fmt: skip
     assert rows(run, "select * from steps") == expected
     slowest = "select step, t, seconds, loading from steps order by seconds desc limit 10"
@@ -181,6 +183,20 @@ def test_a_job_has_the_rows_of_all_ranks(tmp_path: Path) -> None:
         put(tmp_path / f"job/rank{rank}", {**FACTS, "rank": rank})
     found = rows(tmp_path / "job", "select rank, task from tasks")
     assert found == [(0, "train"), (0, "eval"), (1, "train"), (1, "eval")]
+
+
+def test_ranks_of_a_machine_share_a_clock_and_others_have_their_own(tmp_path: Path) -> None:
+    anchor = {"monotonic": 5_000_000_000, "epoch": 1_000_000_000_000_000_000, "place": "a boot"}
+    for rank, place, start in ((0, "a boot", 6), (1, "a boot", 7), (2, "b boot", 6)):
+        host = {"hostname": place[0]}
+        facts = {**FACTS, "rank": rank, "place": place, "provenance": host, "pid": 7}
+        facts |= {"started": "2026-01-05T09:00:00Z", "steps": {"start": start * 10**9}}
+        put(tmp_path / f"job/rank{rank}", facts)
+    (tmp_path / "job/job.json").write_text(json.dumps({"anchor": anchor}))
+    began = datetime(2026, 1, 5, 9, tzinfo=UTC).timestamp()
+    assert rows(tmp_path / "job", "select rank, host, pid, epoch from ranks") == [
+        (0, "a", 7, 1e9 + 1), (1, "a", 7, 1e9 + 2), (2, "b", 7, began),
+    ]  # fmt: skip
 
 
 def test_rows_are_shown_as_a_table_and_without_a_query_what_there_is(traced: Path) -> None:

@@ -159,7 +159,7 @@ def test_reasons_to_doubt_the_figures_are_listed() -> None:
         "B: steps of train were profiled, which makes them slower",
         "B: its GPU was throttled (power cap)",
         "only one side was traced",
-        "figures are of rank 0, of 1 and 2 ranks",
+        "ranks: 1 in A, 2 in B; rates are of whole jobs",
         "train made different numbers of steps: last losses are not comparable",
         "some runs have no task eval",
     ]

@@ -1,0 +1,112 @@
+"""The rows of a summary that only a job of several processes has."""
+
+from __future__ import annotations
+
+from ..errors import clean
+from ..model.facts import at, entries, number, part, percent, rates
+from .text import TO, Piece, Row, cut, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..model.facts import Facts
+
+#: Ranks and problems that are shown of each kind.
+MOST_RANKS = 8
+
+
+def job_head(run: Facts) -> list[str]:
+    """For the first line: ranks, hosts, attempt."""
+    job = part(run, "job")
+    ranks, world, hosts = number(job, "ranks"), number(job, "world_size"), job.get("hosts")
+    of = f" of {world:.0f}" if world and ranks and world > ranks else ""
+    said = [f"{ranks:.0f}{of} ranks" if ranks else ""]
+    if isinstance(hosts, list) and len(hosts) > 1:
+        said.append(f"{len(hosts)} hosts")
+    attempt = number(job, "attempt")
+    said.append(f"attempt {attempt:.0f}" if attempt and attempt > 1 else "")
+    return said
+
+
+def first_failed(run: Facts) -> str:
+    """The first rank that failed, before its end: ``rank 2: ``; empty if none failed."""
+    failed = entries(part(run, "job"), "failed")
+    return f"{_rank(failed[0])}: " if failed else ""
+
+
+def of_task(task: Facts, judged: bool) -> Iterator[Row]:
+    """The range over the ranks, and the rank that the others wait for.
+
+    Args:
+        task: The task.
+        judged: The run's verdict already tells that rank.
+    """
+    units = clean(task.get("units") or "items").removesuffix("/s")
+    ends = rates(at(task, "ranks.rate.min"), at(task, "ranks.rate.max"))
+    slowest = number(task, "ranks.slowest")
+    waits = [percent(at(task, f"ranks.waiting.{key}")) for key in ("min", "max")]
+    yield row(
+        "ranks",
+        f"{TO.join(dict.fromkeys(ends))} {units}/s each" if len(ends) == 2 else None,
+        f"slowest {slowest:.0f}" if slowest is not None and len(set(ends)) > 1 else None,
+        f"waiting {TO.join(dict.fromkeys(filter(None, waits)))}" if all(waits) else None,
+        depth=1,
+        style="",
+    )
+    if not judged:
+        found = part(task, "straggler")
+        style = "" if found.get("kind") == "rotating" else "warn"
+        yield row("late", Piece(clean(found.get("why") or ""), style), depth=1, style="")
+
+
+def of_job(run: Facts) -> Iterator[Row]:
+    """What failed, hangs or is missing, and the problems of single ranks."""
+    job = part(run, "job")
+    failed = entries(job, "failed")
+    for index, each in enumerate(failed[:MOST_RANKS]):
+        first = "the first to fail" if index == 0 and len(failed) > 1 else None
+        yield row(_rank(each), Piece(cut(each.get("why") or "failed", 100), "bad"), first)
+    yield _more(failed, "ranks that failed")
+    running = entries(job, "running")
+    for each in running[:MOST_RANKS]:
+        yield row(_rank(each), Piece(cut(each.get("now") or "running", 100), "warn"))
+    yield _more(running, "ranks that run")
+    missing = job.get("missing")
+    if isinstance(missing, list) and missing:
+        yield row("missing", Piece(f"{ranks_text(missing)} recorded nothing", "warn"))
+    for each in entries(job, "earlier"):
+        said = f"{number(each, 'ranks') or 0:.0f} ranks, {number(each, 'steps') or 0:,.0f} steps"
+        yield row(f"attempt {each.get('attempt')}", said, cut(each.get("why") or "", 100))
+    versions = job.get("versions")
+    if isinstance(versions, list):
+        yield row("versions", Piece(f"ranks run voir {', '.join(map(clean, versions))}", "warn"))
+    problems = [each for each in entries(run, "problems") if isinstance(each.get("ranks"), list)]
+    for each in problems[:MOST_RANKS]:
+        said = f"{clean(each.get('who') or 'voir')}: {clean(each.get('what') or '')}"
+        yield row("problem", said, f"{ranks_text(each['ranks'])} [{clean(each.get('slug') or '')}]")
+    yield _more(problems, "problems")
+
+
+def ranks_text(ranks: Sequence[object]) -> str:
+    """Ranks as ``rank 3``, or ``ranks 0, 2-5``; a long list ends with their number."""
+    numbers = sorted({each for each in ranks if isinstance(each, int)})
+    spans: list[list[int]] = []
+    for each in numbers:
+        if spans and each == spans[-1][1] + 1:
+            spans[-1][1] = each
+        else:
+            spans.append([each, each])
+    shown = [f"{a}" if a == b else f"{a}-{b}" for a, b in spans]
+    if len(shown) > MOST_RANKS:
+        shown = [*shown[:MOST_RANKS], f"... ({len(numbers)} of them)"]
+    return f"rank{'s' if len(numbers) != 1 else ''} {', '.join(shown)}"
+
+
+def _rank(of: Facts) -> str:
+    return f"rank {clean(of.get('rank', '?'))}"
+
+
+def _more(found: Sequence[object], what: str) -> Row:
+    left = len(found) - MOST_RANKS
+    return row("", Piece(f"and {left} more {what}", "dim") if left > 0 else None)
