@@ -18,6 +18,7 @@ from ..trace.reading import (
     Thread,
     Trace,
     by_label,
+    by_process,
     call_tree,
     extent,
     finish,
@@ -112,7 +113,8 @@ def _summary(options: Namespace) -> Iterator[str]:
 
 def summary(trace: Trace, top: int) -> str:
     """The summary of a trace."""
-    parts = [_first_lines(trace), _labels(by_label(trace), top), _trees(trace, top)]
+    parts = [_first_lines(trace), _labels(by_label(trace), top), _processes(trace, top)]
+    parts.append(_trees(trace, top))
     return "\n".join(part for part in [*parts, _counters(trace)] if part)
 
 
@@ -139,6 +141,19 @@ def _labels(figures: list[LabelFigures], top: int) -> str:
     shown = table([_HEAD, *map(_row, figures[:top])], [False, False, *[True] * 6])
     left = len(figures) - top
     return shown + (f"and {left:,} more labels: --top {len(figures)}\n" if left > 0 else "")
+
+
+def _processes(trace: Trace, top: int) -> str:
+    """Of each label, the processes with the shortest and the longest total time."""
+    if len(trace.processes) < 2:
+        return ""
+    totals, rows = by_process(trace), [("label", "channel", "least", "in", "most", "in")]
+    for one in by_label(trace)[:top]:
+        times = totals[one.label, one.channel]
+        (least, first), (most, last) = times[0], times[-1]
+        rows.append((cut(one.label, 40), cut(one.channel, 20), elapsed(least), cut(first, 24),
+                     elapsed(most), cut(last, 24)))  # fmt: skip
+    return table(rows, [False, False, True, False, True, False])
 
 
 def _row(one: LabelFigures) -> tuple[str, ...]:

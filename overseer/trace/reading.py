@@ -583,6 +583,20 @@ def by_label(trace: Trace) -> list[LabelFigures]:
     return sorted(found, key=lambda figures: (-figures.total, figures.label, figures.channel))
 
 
+def by_process(trace: Trace) -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """For each label and channel, the total time in each process, shortest first, in ns."""
+    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for process in trace.processes:
+        totals: dict[tuple[str, str], int] = {}
+        for thread in process.threads:
+            for _, one in thread.walk():
+                key = one.label, one.channel
+                totals[key] = totals.get(key, 0) + (one.duration or 0)
+        for key, total in totals.items():
+            found.setdefault(key, []).append((total, process.name))
+    return {key: sorted(totals) for key, totals in found.items()}
+
+
 def _figures(key: tuple[str, str], took: list[int], unfinished: int) -> LabelFigures:
     if not took:
         return LabelFigures(*key, 0, 0, 0, 0.0, 0, 0, unfinished)

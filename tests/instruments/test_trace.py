@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 
@@ -462,6 +463,10 @@ def test_ranks_share_a_clock_and_one_timeline(place):
     same = {key: first[key] for key in ("realtime_ns", "monotonic_ns", "boot_id")}
     assert (same.items() <= second.items(), trace.hosts) == (True, 1)
     assert [one["rank"] for one in (first, second)] == [0, 1]
+    told = place.voir("trace", "summary", "job").stdout
+    assert re.search(
+        r"^step +steps +\S+ \S+ +rank [01]: main.py .* rank [01]: main.py$", told, re.MULTILINE
+    )
     merged = place.voir("trace", "export", "job", "--to", "perfetto")
     assert merged.seen == (0, "job/ranks.pftrace\n"), merged.stderr
     assert open_trace(place.path / "job/ranks.pftrace").events == trace.events
