@@ -27,6 +27,11 @@ REPLACED = "replaced by another program"
 JOINS = "_VOIR_JOB"
 
 
+def maybe_rank(environ: Mapping[str, str]) -> bool:
+    """Whether a launcher may have started this process as a rank: cheaper than finding out."""
+    return any("RANK" in name or "PROCID" in name for name in environ)
+
+
 class Own(dict):  # type: ignore[type-arg]
     """An event that voir itself gives; strict operators skip it if it lacks their key.
 

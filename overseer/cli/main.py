@@ -13,7 +13,7 @@ from itertools import chain
 
 from ..boundary import name_of, said
 from ..clock import BEGUN_CPU_NS
-from ..context import JOINS, REPLACED
+from ..context import JOINS, REPLACED, maybe_rank
 from ..engine.options import HelpAsked, OptionParser, add_options
 from ..engine.overseer import Overseer
 from ..engine.settings import configurations, nearest
@@ -33,7 +33,10 @@ from .notices import STRICT, UNVERIFIED, USAGE, Notices, screen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
+
+    from ..model.facts import Facts
+    from ..rundir.job import Rank
 
 #: Commands that do not run the script, with their arguments and descriptions for the help. Each is
 #: a function in a file of the same name. A script of that name takes precedence.
@@ -85,14 +88,35 @@ def main(argv: list[str] | None = None) -> None:
             return launch(argv[: len(argv) - len(options.target)], options.target, notices)
         overseer = prepare(argv, options, script, notices)
     except VoirError as error:
-        notices.problem(error)
-        sys.exit(USAGE)
+        refuse(error, notices)
     except KeyboardInterrupt as interrupted:  # In a voirfile that runs for long.
         ending = Ending()
         ending.announce(interrupted)
         ending.leave(interrupted)
         return None
     return run(overseer, argv, notices)
+
+
+def refuse(error: VoirError, notices: Notices) -> NoReturn:
+    """End with an error of usage; the ranks of a machine have the same one, so the first shows it.
+
+    Raises:
+        SystemExit: Always.
+    """
+    rank = rank_of(os.environ)
+    if rank is None or not rank.local_rank:
+        notices.problem(error)
+    sys.exit(getattr(error, "status", USAGE))
+
+
+def rank_of(environ: Mapping[str, str]) -> Rank | None:
+    """The rank of this process, if a launcher started several."""
+    if not maybe_rank(environ):
+        return None
+    from ..rundir.job import find_rank
+
+    rank = find_rank(environ)
+    return None if rank is None or rank.world_size == 1 else rank
 
 
 def is_runnable(name: str) -> bool:
@@ -116,9 +140,12 @@ def prepare(argv: list[str], options: Namespace, script: str | None, notices: No
         script: The script's file, if known.
         notices: Shows problems.
     """
-    overseer = Overseer(tell=notices.problem, stderr=sys.stderr, since_ns=BEGUN_CPU_NS)
+    rank, joins = rank_of(os.environ), os.environ.pop(JOINS, "")  # Not for what the script starts.
+    # The job's summary has the problems of other ranks and of children.
+    tell = bool if joins or (rank is not None and rank.rank) else notices.problem
+    overseer = Overseer(tell=tell, stderr=sys.stderr, since_ns=BEGUN_CPU_NS)
     overseer.argv[:], report = argv, overseer.report
-    overseer.context.joins = os.environ.pop(JOINS, "")  # Not for what the script starts.
+    overseer.context.joins = joins
     overseer.argparser.epilog = _listed()
     named, here = options.voirfile, current_directory()
     found = [] if options.no_voirfile else find(named, os.environ, here, script, report)
@@ -259,8 +286,7 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
             if isinstance(refused, FileNotFoundError):  # Perhaps a command was meant.
                 for near in nearest(overseer.options.SCRIPT, COMMANDS, cutoff=0.7)[:1]:
                     refused.remedy = f"Did you mean the command {near}? {refused.remedy}"
-            notices.problem(refused)
-            sys.exit(getattr(refused, "status", USAGE))
+            refuse(refused, notices)
         except BaseException as other:
             error = other
         if error is not None:
@@ -366,7 +392,10 @@ def replaced(overseer: Overseer, notices: Notices) -> None:
 
 
 def show(overseer: Overseer, notices: Notices) -> None:
-    """Print the summary, or only the probes that never fired if ``--quiet`` is given."""
+    """Print the summary, or only the probes that never fired if ``--quiet`` is given.
+
+    Of a job, the last rank out on the first machine prints the job's.
+    """
     if not overseer.run:
         return
     if getattr(overseer.options, "quiet", False) and not overseer.failed_checks:
@@ -374,10 +403,13 @@ def show(overseer: Overseer, notices: Notices) -> None:
             notices.problem(problem)
         return
     try:
-        run, width, colour = overseer.run, notices.width(), notices.colour
+        width, colour = notices.width(), notices.colour
         with bounded():  # Imports write byte code.
             from ..views.summary import failure
 
+            run = facts_to_show(overseer, notices)
+            if run is None:
+                return
             if overseer.dashed and overseer.context.outcome.error and "verify" not in run:
                 text = failure(run, width, colour)  # Keep the traceback visible.
             else:
@@ -386,6 +418,36 @@ def show(overseer: Overseer, notices: Notices) -> None:
         notices.line(f"the summary cannot be shown: {said(error)}")
     else:
         notices.write(notices.new_line() + text)
+
+
+def facts_to_show(overseer: Overseer, notices: Notices) -> Facts | None:
+    """The facts to summarize: the run's, or its job's; None if another process shows them.
+
+    Problems of ranks that have not been printed yet are printed.
+    """
+    run, wanted = overseer.run, getattr(overseer.options, "summary_rank", None)
+    known = rank_of(os.environ)
+    rank = run.get("rank", known and known.rank)
+    if rank is not None and wanted is not None:
+        return run if rank == wanted else None
+    if "directory" not in run:  # Without records no rank knows of the others.
+        for problem in overseer.problems if rank else ():
+            notices.problem(problem)
+        return None if rank else run
+    several = rank is not None and run.get("world_size") != 1
+    if not several and not _has_members(run["directory"]):
+        return run
+    from ..job.summary import problems_of_others, summary_facts
+
+    facts = summary_facts(run)
+    for problem in problems_of_others(facts) if facts is not None else ():
+        notices.problem(problem)
+    return facts
+
+
+def _has_members(directory: str) -> bool:
+    """Whether processes that the script started may have joined its run."""
+    return any(name.startswith(("rank", "process")) for name in os.listdir(directory))
 
 
 def strictness(overseer: Overseer) -> int:

@@ -265,6 +265,8 @@ def add_options(parser: OptionParser) -> None:
     add("--follow-children", action="store_true",
         help="record Python programs that the script starts, too")  # fmt: skip
     add("--quiet", action="store_true", help="print no summary")
+    add("--summary-rank", type=int, metavar="R",
+        help="print the summary of this rank of a job instead of the job's")  # fmt: skip
     add("--strict", action="store_true",
         help="exit with status 4 after a problem or a silent probe")  # fmt: skip
     add("--debug", action="store_true", help="log which voirfiles and probes are used, and why")

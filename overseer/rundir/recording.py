@@ -11,6 +11,7 @@ from functools import cached_property
 
 from ..boundary import acting, said
 from ..clock import Clock
+from ..context import maybe_rank
 from ..errors import Problem
 from ..recorder import recorder
 from ..recorder.sites import HEADS, OVERHEAD_WORD, WORD_BEAT
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Interval between writes, in seconds: the most that a SIGKILL can lose.
 INTERVAL = 1.0
+#: The first write of a rank, in seconds: other ranks see that it has started.
+RANK_BEGINS = 0.05
 #: Interval between writes of ``run.json``: this multiple of the last one's processor time, at most
 #: this number of seconds.
 WRITE_REST, MAX_WRITE_SECONDS = 400, 10.0
@@ -82,11 +85,13 @@ class Recording:
         self._place = _absolute(options.run_dir or "voir-runs")
         self._above = existing(self._place)
         self._chosen = bool(getattr(options, "run_dir_chosen", False))
-        self._always = bool(options.run_dir) and not options.no_record
         self._directory: RunDirectory | None = None
         # Threads of the script and the timer may record first at the same moment.
         self._making = threading.RLock()
         self._process = os.getpid()
+        # The ranks of a job tell by their records which of them there are.
+        self._in_job = maybe_rank(run.environ) and self.several
+        self._always = (bool(options.run_dir) or self._in_job) and not options.no_record
         if self._chosen:
             self.directory.check()
         self._data_fd = _data_fd(run, logfile)
@@ -120,6 +125,12 @@ class Recording:
                     known=lambda: run.rank,
                 )
             return self._directory
+
+    @property
+    def several(self) -> bool:
+        """Whether this process is one of several ranks."""
+        rank = self.directory.rank
+        return rank is not None and rank.world_size != 1
 
     @property
     def made(self) -> bool:
@@ -164,7 +175,8 @@ class Recording:
         with self._making:
             if self._timer is None and not self._run.outcome.over:
                 with acting("the record"):  # Not on the thread of the first event.
-                    self._timer = self._run.every(INTERVAL, self.flush, first=INTERVAL)
+                    first = RANK_BEGINS if self._in_job else INTERVAL
+                    self._timer = self._run.every(INTERVAL, self.flush, first=first)
                 self._timer.__enter__()
 
     def prepare(self, probed: bool) -> None:

@@ -1,0 +1,132 @@
+"""One summary a job: the last process out on the first machine shows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..errors import Problem
+from ..files import new, read_json
+from ..model.facts import entries, part
+from ..rundir.job import place
+from ..rundir.killed import has_ended
+from ..rundir.reading import read_run
+from .figures import job_facts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..model.facts import Facts
+
+#: Left in the directory of an attempt by the process that shows its summary.
+SUMMARY_SHOWN = "summary-shown"
+_WORST_FIRST = ("FAIL", "WARN", "SKIP", "PASS")
+
+
+def summary_facts(run: Facts) -> Facts | None:
+    """The facts to summarize once a process of a job has ended: those of the whole job.
+
+    Args:
+        run: The facts of the process, with its ``directory``; its ``run.json`` has its end.
+
+    Returns:
+        The facts, with the key ``directory``; None if another process shows them: a rank of this
+        machine goes on, the job's first rank is on another machine, or they have been shown.
+    """
+    directory = Path(run["directory"])
+    if directory.name != f"rank{run.get('rank')}":  # It has started the others.
+        return facts_of_job(directory)
+    attempt = directory.parent
+    if not (is_last(directory) and _claim(attempt / SUMMARY_SHOWN)):
+        return None
+    return facts_of_job(attempt.parent if attempt.name.startswith("attempt") else attempt)
+
+
+def facts_of_job(directory: Path) -> dict[str, Any]:
+    """The facts of the job in a directory, with the checks of ``--verify`` of all ranks."""
+    run = read_run(directory)
+    facts = {**job_facts(run), "directory": str(directory)}
+    checks = [(one.rank, entries(dict(one.facts), "verify")) for one in run.ranks]
+    if any(found for _, found in checks):
+        facts["verify"] = _worst(checks)
+    return facts
+
+
+def is_last(directory: Path) -> bool:
+    """Whether all other ranks of this machine have ended, and it is that of the first rank.
+
+    Ranks that have recorded nothing, because they have not started yet or run without voir, are not
+    waited for.
+    """
+    here, own = place(), int(directory.name[4:])
+    found = (entry.name[4:] for entry in directory.parent.glob("rank*"))
+    numbers = sorted(int(number) for number in found if number.isdecimal())
+    if numbers and _place(directory.with_name(f"rank{numbers[0]}")) not in (here, None):
+        return False
+    numbers.sort(key=lambda number: abs(number - own))  # Neighbours are on the same machine.
+    others = (directory.with_name(f"rank{number}") for number in numbers if number != own)
+    return all(_place(each) not in (here, None) or has_ended(each) for each in others)
+
+
+def _place(directory: Path) -> object:
+    """The machine of a rank; None if it has no record yet."""
+    with suppress(OSError, ValueError, AttributeError):
+        return read_json(directory / "run.json").get("place")
+    return None
+
+
+def _claim(path: Path) -> bool:
+    """Create a file; False if another process did."""
+    try:
+        os.close(new(path))
+    except FileExistsError:
+        return False
+    except OSError:  # A full disk does not hide the summary.
+        return True
+    return True
+
+
+def problems_of_others(facts: Facts) -> list[Problem]:
+    """The problems of a job that rank 0, which prints its own at once, does not have."""
+    found = list[Problem]()
+    missing = part(facts, "job").get("missing") or [0] * bool(facts.get("rank"))  # One rank alone.
+    began = not (isinstance(missing, list) and 0 in missing)
+    for one in entries(facts, "problems"):
+        ranks = one.get("ranks")
+        if began and (not isinstance(ranks, list) or 0 in ranks):
+            continue
+        text = {name: str(one.get(name) or "") for name in ("slug", "who", "what")}
+        if isinstance(ranks, list):
+            text["who"] = f"{ranges(ranks)}: {text['who']}"
+        found.append(Problem(**text, where=one.get("where"), remedy=one.get("remedy")))
+    return found
+
+
+def ranges(ranks: list[int]) -> str:
+    """Name ranks briefly: ``ranks 0, 3, 8-15``."""
+    runs = list[list[int]]()
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    named = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(named)}"
+
+
+def _worst(checks: Sequence[tuple[int, Sequence[Facts]]]) -> list[dict[str, Any]]:
+    """For each check the worst verdict of a rank, with the rank if others have a better one."""
+    found: dict[str, list[tuple[int, Facts]]] = {}
+    for rank, those in checks:
+        for one in those:
+            found.setdefault(str(one.get("check")), []).append((rank, one))
+    made = list[dict[str, Any]]()
+    for pairs in found.values():
+        verdicts = {str(one.get("verdict")) for _, one in pairs}
+        worst = next((each for each in _WORST_FIRST if each in verdicts), None)
+        rank, one = next((pair for pair in pairs if pair[1].get("verdict") == worst), pairs[0])
+        said = one.get("evidence") if len(verdicts) == 1 else f"rank {rank}: {one.get('evidence')}"
+        made.append({**one, "evidence": said})
+    return made
