@@ -2,45 +2,63 @@
 
 A rank's *own time* in a step is the step without its waits for other ranks, on its own clock.
 Collectives end together, so the rank with the longest own time arrives last, and waits least. No
-clock is compared with another one's.
+clock is compared with another one's. A rank's *lateness* in a step is its own time minus the median
+of the other ranks'.
 
-A rank's *lateness* in a step is its own time minus the median of the other ranks'. It is a
-straggler if its median lateness is at least ``LEAST_SHARE`` of a step, exceeds its own variation
-over the run and that of other ranks, and holds in most parts of the run.
+- A *constant* straggler is late by at least 5 % of a step over the run, or 10 % over a quarter of
+  it or more, and beyond what its steps and the ranks vary.
+- A *recurring* one has late steps at a period, or three times as often as the other ranks.
+- A *one-off* is late by the time of five steps or more, and three times as late as any other rank.
+- Other late steps are *rotating*: no rank is a straggler.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import sqrt
+from math import exp, lgamma, log, log1p, sqrt
 from statistics import fmean, median, stdev
 from typing import NamedTuple
 
 #: The parts of a step in which a rank can lose time of its own.
-OWN_PARTS = ("loading", "forward", "backward", "optimizer", "other")
+OWN_PARTS = ("loading", "forward", "backward", "optimizer", "other", "pause")
 #: Steps that are examined: the latest ones that all ranks have.
 MOST_STEPS = 2000
 #: Fewer common steps tell nothing.
 LEAST_STEPS = 20
+#: Ranks with a smaller share of the steps that most ranks have are left out.
+LEAST_COMMON = 0.25
 #: Steps left out at the beginning: at most this many, and at most this share.
 WARM_UP, WARM_UP_SHARE = 10, 0.1
-#: The least lateness of a straggler, as a share of the own time of a step.
+#: The least lateness of a constant straggler, as a share of the own time of a step; twice that in a
+#: part of the run.
 LEAST_SHARE = 0.05
-#: Standard errors of a rank's lateness, and spreads of the other ranks', that it must exceed.
-ERRORS, SPREADS = 4.0, 4.0
-#: Blocks of consecutive steps, and the share of them in which a constant straggler is late.
-BLOCKS, HOLDS = 20, 0.8
+#: Spreads of the other ranks' lateness that a constant straggler's must exceed.
+SPREADS = 4.0
+#: Number of blocks of consecutive steps, and the least steps of one.
+BLOCKS, BLOCK_STEPS = 20, 10
+#: The least share of the blocks that a constant straggler is late for, and of late ones in these.
+STRETCH, HOLDS = 0.25, 0.8
 #: A single step is late by at least this share of a step, and this many spreads of its rank.
 LATE_SHARE, LATE_SPREADS = 0.1, 6.0
-#: The least number of late steps that can recur, and the share of equal gaps between them.
-RECURS, REGULAR = 4, 0.7
+#: The least number of late steps that recur, and the share of a period's steps that are late.
+RECURS, REGULAR = 4, 0.6
+#: Times as often as the other ranks that one is late if it recurs without a period; and times as
+#: late as the others that a one-off is.
+MORE = 3.0
+#: The chance that no straggler is taken for one, as far as it can be computed.
+CHANCE = 1e-3
+#: Ranks that are searched for periods, and gaps between late steps that are tried.
+SEARCHED = 20
 #: The least share of the job's time that single late steps cost to be reported.
 LEAST_COST = 0.01
-#: A rank with this share of the late steps is the culprit; below, they rotate.
+#: Steps' time by which a one-off is late.
+HUGE = 5.0
+#: A rank with more than this share of what recurs is the culprit; otherwise late steps rotate.
 CULPRIT = 0.5
+#: A standard deviation in median absolute deviations.
+_DEVIATION = 1.4826
 
 CONSTANT, RECURRING, ROTATING, ONE_OFF = "constant", "recurring", "rotating", "one-off"
 
@@ -67,16 +85,17 @@ class Straggler(NamedTuple):
         rank: The latest rank; None if they rotate.
         ranks: All constant stragglers, the latest first; otherwise ``rank`` alone, or none.
         part: The part of a step in which it loses most of the time.
-        own: Its median time in that part, in seconds; of its late steps if it is not constant.
+        own: Its median time in that part in its late steps, in seconds.
         others: The others' median time in that part, in seconds.
         late: Its median lateness in its late steps, in seconds.
-        last: The share of steps in which it arrives last.
+        last: The share of its late steps in which it arrives last; if they rotate, the greatest
+            share of late steps that a rank has.
         steps: Number of late steps, of those examined.
         examined: Number of steps examined.
-        period: Steps from one late step to the next, if it recurs.
-        first: Number of the first late step; None if it is constant.
+        period: Steps from one late step to the next, if it recurs regularly.
+        first: Number of the first late step; None if it is late all the time.
         gain: By how much the job would be faster without its lateness, as a share; None if the
-            ranks do not wait for each other.
+            ranks do not wait for each other, or if they rotate.
     """
 
     kind: str
@@ -106,9 +125,12 @@ class _Aligned:
         numbers: Numbers of the common steps.
         own: Own times, by rank.
         waits: Waits for other ranks, by rank.
+        late: Lateness, by rank.
+        typical: The own time of a typical step.
     """
 
     def __init__(self, steps: Sequence[RankSteps]) -> None:
+        self._steps = steps = _with_most(steps)
         self.ranks = [each.rank for each in steps]
         common = set(steps[0].numbers)
         for each in steps[1:]:
@@ -120,20 +142,63 @@ class _Aligned:
         self.numbers = numbers[skip:][-MOST_STEPS:]
         kept = set(self.numbers)
         self._places = [[at for at, n in enumerate(each.numbers) if n in kept] for each in steps]
-        self._steps = steps
-        self.waits = [self._column(index, "communication") for index in range(len(steps))]
-        self.own = []
-        for index in range(len(steps)):
-            columns = [self._column(index, part) for part in OWN_PARTS]
-            self.own.append([sum(values) for values in zip(*columns, strict=True)])
-
-    def _column(self, index: int, part: str) -> list[float]:
-        values = self._steps[index].parts[part]
-        return [values[at] for at in self._places[index]]
+        self.waits = self.parts("communication")
+        self.own = [[0.0] * len(self.numbers) for _ in steps]
+        for part in OWN_PARTS:
+            columns = zip(self.own, self.parts(part), strict=True)
+            self.own = [[a + b for a, b in zip(*each, strict=True)] for each in columns]
+        self.late = _lateness(self.own)
+        self.typical = median([median(own) for own in self.own]) if self.numbers else 0.0
 
     def parts(self, part: str) -> list[list[float]]:
         """The times of a part, by rank."""
-        return [self._column(index, part) for index in range(len(self.ranks))]
+        columns = [each.parts[part] for each in self._steps]
+        return [
+            [values[at] for at in places]
+            for values, places in zip(columns, self._places, strict=True)
+        ]
+
+
+def _with_most(steps: Sequence[RankSteps]) -> list[RankSteps]:
+    """The ranks that have enough of the steps that most ranks have."""
+    having = Counter(number for each in steps for number in each.numbers)
+    most = {number for number, n in having.items() if 2 * n > len(steps)}
+    enough = [
+        each for each in steps if len(most.intersection(each.numbers)) >= LEAST_COMMON * len(most)
+    ]
+    return enough or [*steps]
+
+
+def _lateness(own: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Own times minus the median of the other ranks', by rank and step."""
+    low, high = (len(own) - 2) // 2, (len(own) - 1) // 2
+    found = []
+    for times in zip(*own, strict=True):
+        ordered = sorted(times)
+        # Without a rank, the middle is one place later for those at or before it.
+        before, after = ordered[low] + ordered[high], ordered[low + 1] + ordered[high + 1]
+        between = ordered[low] + ordered[high + 1]
+        limits = ordered[low], ordered[high]
+        found.append([
+            time - (after if time <= limits[0] else between if time <= limits[1] else before) / 2
+            for time in times
+        ])  # fmt: skip
+    return [[*each] for each in zip(*found, strict=True)]
+
+
+class _Candidate(NamedTuple):
+    """A rank that may be a straggler: ``indices`` of ranks, and ``places`` of late steps."""
+
+    kind: str
+    indices: list[int]
+    places: Sequence[int]
+    late: float
+    period: int | None = None
+
+    @property
+    def cost(self) -> float:
+        """Time that its late steps cost."""
+        return self.late * len(self.places)
 
 
 def find_straggler(steps: Sequence[RankSteps]) -> Straggler | None:
@@ -145,117 +210,219 @@ def find_straggler(steps: Sequence[RankSteps]) -> Straggler | None:
     if len(steps) < 2:
         return None
     aligned = _Aligned(steps)
-    if len(aligned.numbers) < LEAST_STEPS:
+    if len(aligned.ranks) < 2 or len(aligned.numbers) < LEAST_STEPS or aligned.typical <= 0:
         return None
-    late = _lateness(aligned.own)
-    typical = median([median(own) for own in aligned.own])
-    if typical <= 0:
+    constant = _constant(aligned)
+    late = _late_places(aligned)
+    found = [*constant, *_recurring(aligned, late)]
+    chosen = max(found, key=lambda each: each.cost) if found else _rare(aligned, late)
+    if chosen is None:
         return None
-    medians = [median(each) for each in late]
-    constant = [
-        index for index, each in enumerate(late) if _is_constant(index, each, medians, typical)
-    ]
-    if constant:
-        constant.sort(key=lambda index: -medians[index])
-        return _constant(aligned, late, constant)
-    return _occasional(aligned, late, typical)
+    if chosen.kind == CONSTANT:  # Others that are constantly late, too.
+        ranked = sorted(constant, key=lambda each: -each.late)
+        chosen = ranked[0]._replace(indices=[each.indices[0] for each in ranked])
+    return _finding(aligned, chosen, late)
 
 
-def _lateness(own: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Own times minus the median of the other ranks', by rank and step."""
-    found: list[list[float]] = [[] for _ in own]
-    n = len(own) - 1
-    low, high = (n - 1) // 2, n // 2
-    for times in zip(*own, strict=True):
-        ordered = sorted(times)
-        for index, time in enumerate(times):
-            at = bisect_left(ordered, time)
-            others = (
-                ordered[low if low < at else low + 1] + ordered[high if high < at else high + 1]
-            ) / 2
-            found[index].append(time - others)
+# Constant
+
+
+def _constant(aligned: _Aligned) -> list[_Candidate]:
+    """The ranks that are late over a large stretch of the run."""
+    count = max(2, min(BLOCKS, len(aligned.numbers) // BLOCK_STEPS))
+    ends = [len(aligned.numbers) * at // count for at in range(count + 1)]
+    blocks = [[median(late[a:b]) for a, b in pairwise(ends)] for late in aligned.late]
+    medians = [[median(late)] for late in aligned.late]
+    ranks, found = len(medians), list[_Candidate]()
+    for index, late in enumerate(aligned.late):
+        least = LEAST_SHARE * aligned.typical
+        a, b = _late_blocks(blocks[index], least)
+        for begin, end, share, levels in (0, count, 1, medians), (a, b, 2, blocks):
+            stretch = range(ends[begin], ends[end])
+            values = late[stretch.start : stretch.stop]
+            if (
+                end - begin >= max(2, STRETCH * count)
+                and _exceeds(values, blocks[index][begin:end], share * least, ranks)
+                and (centre := median(values)) >= _limit(levels, index)
+            ):
+                found.append(_Candidate(CONSTANT, [index], stretch, centre))
+                break
     return found
 
 
-def _is_constant(
-    index: int, late: Sequence[float], medians: Sequence[float], typical: float
-) -> bool:
-    """Whether a rank is late in most of the run, beyond its variation and that of others."""
-    least = medians[index]
-    if least < LEAST_SHARE * typical:
-        return False
-    blocks = _blocks(late)
-    if least < ERRORS * stdev(blocks) / sqrt(len(blocks)):
-        return False
-    if sum(block >= least / 2 for block in blocks) < HOLDS * len(blocks):
-        return False
-    others = [each for at, each in enumerate(medians) if at != index]
+def _late_blocks(blocks: Sequence[float], least: float) -> tuple[int, int]:
+    """The begin and end of the stretch that is late by most."""
+    begin, end = _greatest([block - least for block in blocks])
+    if begin < end:  # Blocks before and after it may be late by chance.
+        level = max(least, fmean(blocks[begin:end]) / 2)
+        begin, end = _greatest([block - level for block in blocks])
+    return begin, end
+
+
+def _limit(levels: Sequence[Sequence[float]], index: int) -> float:
+    """What is beyond the variation of the ranks other than ``index``; needs three of these."""
+    if len(levels) <= 3:
+        return 0.0
+    others = [level for at, those in enumerate(levels) if at != index for level in those]
     centre = median(others)
-    spread = median([abs(each - centre) for each in others])
-    return least - centre >= SPREADS * spread or len(others) < 3
+    return centre + SPREADS * median([abs(each - centre) for each in others])
 
 
-def _blocks(values: Sequence[float]) -> list[float]:
-    """Medians of consecutive blocks."""
-    count = min(BLOCKS, len(values) // 4)
-    ends = [len(values) * at // count for at in range(count + 1)]
-    return [median(values[a:b]) for a, b in pairwise(ends)]
+def _exceeds(late: Sequence[float], blocks: Sequence[float], least: float, ranks: int) -> bool:
+    """Whether the lateness in steps is at least ``least``, beyond chance, and in most blocks."""
+    centre = median(late)
+    if centre < least or sum(block >= least / 2 for block in blocks) < HOLDS * len(blocks):
+        return False
+    # The mean tells two levels apart from one between them; single delays count little.
+    most = centre + 3 * _DEVIATION * median([abs(value - centre) for value in late])
+    values = [min(most, value) for value in late]
+    error = max(stdev(blocks) / sqrt(len(blocks)), stdev(values) / sqrt(len(values)))
+    return fmean(values) >= max(least, sqrt(2 * log(ranks / CHANCE)) * error)
 
 
-def _constant(aligned: _Aligned, late: Sequence[Sequence[float]], indices: list[int]) -> Straggler:
-    index, every = indices[0], range(len(aligned.numbers))
-    part, own, others = _part(aligned, index, every)
-    return Straggler(
-        CONSTANT, aligned.ranks[index], [aligned.ranks[each] for each in indices], part, own,
-        others, median(late[index]) / 1e9, _last(aligned, index), len(every), len(every), None,
-        None, _gain(aligned, indices, every),
-    )  # fmt: skip
+def _greatest(values: Sequence[float]) -> tuple[int, int]:
+    """The begin and end of the consecutive values with the greatest sum."""
+    best, found, begin, total = 0.0, (0, 0), 0, 0.0
+    for at, value in enumerate(values):
+        if total <= 0:
+            begin, total = at, 0.0
+        total += value
+        if total > best:
+            best, found = total, (begin, at + 1)
+    return found
 
 
-def _occasional(
-    aligned: _Aligned, late: Sequence[Sequence[float]], typical: float
-) -> Straggler | None:
-    """Single late steps: of one rank at equal gaps, of changing ranks, or few."""
-    culprits: dict[int, list[int]] = {}
-    cost = 0.0
-    limits = []
-    for each in late:
-        spread = median([abs(value) for value in each])
-        limits.append(max(LATE_SHARE * typical, LATE_SPREADS * spread))
-    for at in range(len(aligned.numbers)):
-        index = max(range(len(late)), key=lambda rank: late[rank][at])
-        if late[index][at] >= limits[index]:
-            culprits.setdefault(index, []).append(at)
-            cost += late[index][at]
-    if not culprits or cost < LEAST_COST * typical * len(aligned.numbers):
+# Single late steps
+
+
+def _late_places(aligned: _Aligned) -> list[list[int]]:
+    """The places of each rank's late steps."""
+    centres = [median(late) for late in aligned.late]
+    # Delays widen the side above.
+    spreads = [
+        centre - median([value for value in late if value <= centre])
+        for centre, late in zip(centres, aligned.late, strict=True)
+    ]
+    least = max(LATE_SHARE * aligned.typical, LATE_SPREADS * median(spreads))
+    limits = [max(centre, 0.0) + least for centre in centres]
+    return [
+        [at for at, value in enumerate(late) if value >= limit]
+        for limit, late in zip(limits, aligned.late, strict=True)
+    ]
+
+
+def _recurring(aligned: _Aligned, late: Sequence[Sequence[int]]) -> list[_Candidate]:
+    """The rank whose late steps recur, unless several ranks' do."""
+    total, found = sum(map(len, late)), []
+    costs = [sum(aligned.late[index][at] for at in places) for index, places in enumerate(late)]
+    least = LEAST_COST * aligned.typical * len(aligned.numbers)
+    ranked = sorted(range(len(late)), key=lambda index: -costs[index])
+    for index in ranked[:SEARCHED]:
+        places = late[index]
+        if len(places) < RECURS or costs[index] < least:
+            continue
+        half = max(aligned.late[index][at] for at in places) / 2
+        large = [at for at in places if aligned.late[index][at] >= half]
+        period, hits, _ = min(
+            (_period(aligned.numbers, those, len(late)) for those in (places, large)),
+            key=lambda each: each[2],
+        )
+        others = (total - len(places) + 1) / (len(late) - 1)
+        if period is None and (
+            len(places) < MORE * others
+            or _tail(len(places), total, len(late)) * len(late) > CHANCE / 10
+        ):
+            continue
+        typical = median([aligned.late[index][at] for at in hits])
+        if typical * len(hits) >= least:
+            found.append(_Candidate(RECURRING, [index], hits, typical, period))
+    whole = sum(each.cost for each in found)
+    return [each for each in found if each.cost > CULPRIT * whole]
+
+
+def _period(
+    numbers: Sequence[int], places: Sequence[int], ranks: int
+) -> tuple[int | None, Sequence[int], float]:
+    """The period of late steps, those that have it, and the logarithm of the chance of it.
+
+    None and all steps if there is none.
+    """
+    those = [numbers[at] for at in places]
+    gaps = Counter(
+        b - a for ahead in range(1, 5) for a, b in zip(those, those[ahead:], strict=False)
+    )
+    rate = len(those) / len(numbers)
+    found: tuple[int | None, Sequence[int], float] = (None, places, log(CHANCE / 10 / ranks))
+    for period, _ in gaps.most_common(SEARCHED):
+        phase, hits = Counter(number % period for number in those).most_common(1)[0]
+        if period < 2 or hits < RECURS:
+            continue
+        of = sum(number % period == phase for number in numbers)
+        if hits < REGULAR * of:
+            continue
+        chance = lgamma(of + 1) - lgamma(hits + 1) - lgamma(of - hits + 1) + hits * log(rate)
+        chance += 2 * log(period)  # Of so many periods and phases, this is one.
+        if chance < found[2]:
+            found = period, [at for at in places if numbers[at] % period == phase], chance
+    return found
+
+
+def _tail(count: int, total: int, ranks: int) -> float:
+    """The chance that a rank has at least ``count`` of ``total`` events that may be any rank's."""
+    least, share = lgamma(total + 1), log(1 / ranks)
+    return sum(
+        exp(
+            least
+            - lgamma(n + 1)
+            - lgamma(total - n + 1)
+            + n * share
+            + (total - n) * log1p(-1 / ranks)
+        )
+        for n in range(count, min(count + 200, total) + 1)  # Further ones are too rare to count.
+    )
+
+
+def _rare(aligned: _Aligned, late: Sequence[Sequence[int]]) -> _Candidate | None:
+    """A single large delay, or late steps of changing ranks."""
+    latest: dict[int, int] = {}
+    for index, places in enumerate(late):
+        for at in places:
+            if at not in latest or aligned.late[index][at] > aligned.late[latest[at]][at]:
+                latest[at] = index
+    delays = {at: aligned.late[index][at] for at, index in sorted(latest.items())}
+    least = LEAST_COST * aligned.typical * len(aligned.numbers)
+    if sum(delays.values()) < least:
         return None
-    index, places = max(culprits.items(), key=lambda each: sum(late[each[0]][p] for p in each[1]))
-    whole = sum(map(len, culprits.values()))
-    if len(places) < CULPRIT * whole and whole >= RECURS:
-        typical_late = median([late[rank][at] for rank, those in culprits.items() for at in those])
+    longest = max(delays, key=lambda at: delays[at])
+    index, delay = latest[longest], delays[longest]
+    others = max((delays[at] for at, rank in latest.items() if rank != index), default=0.0)
+    if delay >= max(least, HUGE * aligned.typical, MORE * others):
+        places = [at for at in delays if latest[at] == index and delays[at] >= delay / 2]
+        return _Candidate(ONE_OFF, [index], places, median([delays[at] for at in places]))
+    return _Candidate(ROTATING, [], [*delays], median(delays.values()))
+
+
+# The finding
+
+
+def _finding(aligned: _Aligned, found: _Candidate, late: Sequence[Sequence[int]]) -> Straggler:
+    places, examined, numbers = found.places, len(aligned.numbers), aligned.numbers
+    ranks = [aligned.ranks[index] for index in found.indices]
+    all_the_time = found.kind == CONSTANT and len(places) == examined
+    first = None if all_the_time else numbers[places[0]]
+    if not ranks:
+        last = max(map(len, late)) / sum(map(len, late))
         return Straggler(
-            ROTATING, None, [], None, None, None, typical_late / 1e9,
-            max(map(len, culprits.values())) / whole, whole, len(aligned.numbers), None, None, None,
+            found.kind, None, [], None, None, None, found.late / 1e9, last, len(places), examined,
+            None, first, None,
         )  # fmt: skip
-    period = _period([aligned.numbers[at] for at in places])
+    index = found.indices[0]
     part, own, others = _part(aligned, index, places)
-    rank = aligned.ranks[index]
+    last = fmean(max(own[at] for own in aligned.own) == aligned.own[index][at] for at in places)
     return Straggler(
-        RECURRING if period else ONE_OFF, rank, [rank], part, own, others,
-        median([late[index][at] for at in places]) / 1e9, _last(aligned, index), len(places),
-        len(aligned.numbers), period, aligned.numbers[places[0]],
-        _gain(aligned, [index], places),
+        found.kind, ranks[0], ranks, part, own, others, found.late / 1e9, last, len(places),
+        examined, found.period, first, _gain(aligned, found.indices, places),
     )  # fmt: skip
-
-
-def _period(numbers: Sequence[int]) -> int | None:
-    """The gap between the steps if most gaps are equal, or multiples of it."""
-    if len(numbers) < RECURS:
-        return None
-    gaps = [b - a for a, b in pairwise(numbers)]
-    gap, _ = Counter(gaps).most_common(1)[0]
-    regular = sum(each % gap == 0 for each in gaps)
-    return gap if gap > 1 and regular >= REGULAR * len(gaps) else None
 
 
 def _part(aligned: _Aligned, index: int, places: Sequence[int]) -> tuple[str, float, float]:
@@ -264,40 +431,29 @@ def _part(aligned: _Aligned, index: int, places: Sequence[int]) -> tuple[str, fl
     for part in OWN_PARTS:
         times = aligned.parts(part)
         own = median([times[index][at] for at in places])
-        rest = [
-            [each[at] for at in places] for at_rank, each in enumerate(times) if at_rank != index
-        ]
-        others = median([median(each) for each in rest])
+        others = median([
+            median([each[at] for at in places]) for rank, each in enumerate(times) if rank != index
+        ])  # fmt: skip
         if own - others > best[1] - best[2]:
             best = (part, own, others)
     return best[0], best[1] / 1e9, best[2] / 1e9
 
 
-def _last(aligned: _Aligned, index: int) -> float:
-    """The share of steps in which a rank arrives last."""
-    own = aligned.own
-    times = [max(each) == each[index] for each in zip(*own, strict=True)]
-    return fmean(times)
+def _gain(aligned: _Aligned, indices: Iterable[int], places: Sequence[int]) -> float | None:
+    """By how much the job would be faster if these ranks were not late in these steps.
 
-
-def _gain(aligned: _Aligned, indices: Sequence[int], places: Sequence[int]) -> float | None:
-    """By how much the job would be faster if these ranks were like the others in these steps.
-
-    Each step takes as long as the longest own time, plus the least wait of a rank, which is the
+    A step takes as long as the longest own time, plus the least wait of a rank, which is the
     communication itself.
     """
     if not any(map(any, aligned.waits)):
         return None
-    rest = [at for at in range(len(aligned.ranks)) if at not in indices]
-    if not rest:
-        return None
-    own, waits = aligned.own, aligned.waits
-    floor = [min(each) for each in zip(*waits, strict=True)]
-    whole = fmean(
-        max(each) + wait for each, wait in zip(zip(*own, strict=True), floor, strict=True)
-    )
+    excess = {
+        index: max(0.0, median([aligned.late[index][at] for at in places])) for index in indices
+    }
+    longest = [max(each) for each in zip(*aligned.own, strict=True)]
+    whole = sum(longest) + sum(min(each) for each in zip(*aligned.waits, strict=True))
     saved = sum(
-        max(0.0, max(each[at] for each in own) - max(own[other][at] for other in rest))
+        longest[at] - max(own[at] - excess.get(index, 0.0) for index, own in enumerate(aligned.own))
         for at in places
-    ) / len(aligned.numbers)
-    return saved / (whole - saved) if whole > saved else None
+    )
+    return saved / (whole - saved) if whole > saved > 0 else 0.0
