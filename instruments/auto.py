@@ -118,7 +118,7 @@ def _go_over(tree: Any) -> None:
 def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
     if not all(hasattr(torch, part) for part in TORCH_NAMES):
         return  # Another module of that name.
-    from .hooks import pytorch
+    from .hooks import distributed, pytorch
 
     begun, places = ov.clock.cpu_ns(), placed()
     why = pytorch.models(places, torch)
@@ -126,6 +126,7 @@ def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
         ov.report(Problem("late-hooks", "auto", f"voir cannot see calls of models: {why}"))
     pytorch.gradients(places, torch)
     pytorch.optimizers(places, sys.modules["torch.optim.optimizer"])
+    distributed.reducers(places, torch)
     ov.measuring.begin()
     if ov.recording is not None:
         ov.recording.prepare(True)  # An import during a step may trigger a garbage collection.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from functools import partial
+from weakref import WeakKeyDictionary
 
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
@@ -39,6 +42,36 @@ def collectives(places: Places, c10d: Any) -> None:
     whole = sys.modules.get("torch.distributed")
     if hasattr(whole, "_broadcast_coalesced"):  # DDP's buffers, in forward.
         places.around(whole, "_broadcast_coalesced", k.COMMUNICATION)
+
+
+def reducers(places: Places, torch: Any) -> None:
+    """Record what ``backward`` waits for at its end, in a script with DDP.
+
+    The first and the last parameter of a DDP get a hook in the autograd graph: at least one of them
+    has a gradient in nearly every backward.
+
+    Args:
+        places: Where callables are placed.
+        torch: The torch module.
+    """
+    kind, edge = torch.nn.parallel.DistributedDataParallel, torch.autograd.graph.get_gradient_edge
+    nodes: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()  # As DDP's reducer keeps them.
+
+    def registered(module: Any, name: str, layer: Any) -> None:
+        if not isinstance(module, kind) or getattr(module, "_use_python_reducer", False):
+            return  # That one is part of the graph of compiled autograd.
+        if not nodes:
+            site = table.add(k.COMMUNICATION, "DDP")
+            recorder.reducer(site, torch.autograd.Variable._execution_engine.queue_callback)
+        with suppress(Exception):  # DDP reports parameters that are not initialized.
+            learned = [one for one in layer.parameters() if one.requires_grad]
+            nodes[module] = [edge(one).node for one in {*learned[:1], *learned[-1:]}]
+            for node in nodes[module]:
+                places.keep(node.register_prehook(recorder.gradient).remove)
+
+    register = torch.nn.modules.module.register_module_module_registration_hook
+    places.keep(register(registered).remove)
+    places.keep(partial(recorder.reducer, 0, None))
 
 
 def functional(places: Places, collectives: Any) -> None:

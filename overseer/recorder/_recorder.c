@@ -51,7 +51,7 @@ enum { UNTRACED = 1, NO_MODES = 2 };                                          /*
 enum role { PLAIN, BEGINS, ENDS };                                            /* A site's role in a pair. */
 #define ENTERED 0x80000000u /* Added to a site's number to tell open loops from open pairs. */
 enum flag { AMBIGUOUS = 1, TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128, ZEROED = 1 };
-enum kind { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, ZERO_GRAD = 8, STEP = 11, LOOP = 14, COMPILE = 16, LOSS = 18, ENTERS = 20, THREAD = 22, WAITS = 31 };
+enum kind { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, ZERO_GRAD = 8, STEP = 11, LOOP = 14, COMPILE = 16, COMMUNICATION = 17, LOSS = 18, ENTERS = 20, THREAD = 22, WAITS = 31 };
 
 typedef struct { uint64_t start; double value; uint32_t object; uint16_t site, thread; uint64_t rest; } event_t;
 typedef struct { uint32_t native; uint16_t thread; uint8_t kind, flags; uint64_t since, spare[2]; } shown_t;
@@ -67,6 +67,7 @@ typedef struct {
 _Static_assert(sizeof(event_t) == 32, "an event has 32 bytes");
 _Static_assert(sizeof(header_t) == 4096, "the header is one page");
 
+typedef struct ending ending_t;
 typedef struct { PyTypeObject *type; long how; } tensor_type;  /* How it is read: SHAPE, TORCH, HELD. */
 typedef struct { PyObject *dtype; char code; } dtype_code;
 /* DLPack's description of a tensor, and the function that fills it in, from a library's table (DLPack 1.3, dlpack.h). */
@@ -95,8 +96,11 @@ static struct {
     header_t *header;                   /* Anonymous memory until it is published. */
     int muted, submodules, due;
     uint32_t generation, untimed, pairs;
+    uint16_t reducing;                  /* Site of the waits at the end of backward. */
+    ending_t *ending;                   /* The latest open call of backward, and how many are open. */
+    int n_endings;
     uint64_t armed_kinds, armed_left, marked_kinds;
-    PyObject *armed, *marker, *hold, *grad_enabled, *running_loop, *current_task, *name, *size_of, *inherited, *full;
+    PyObject *armed, *marker, *queue, *at_end, *hold, *grad_enabled, *running_loop, *current_task, *name, *size_of, *inherited, *full;
     PyObject *tracing, *modes, *without_modes;  /* torch's: tracing state, number of modes, context without modes. */
     PyTypeObject *unread[2];            /* The first types of losses and of batches that could not be read. */
     uint64_t drained;
@@ -128,6 +132,7 @@ typedef struct {
     int8_t shown;
     uint8_t depth, models, optimizers, busy, zeroed, ambiguous, readable, hooked;
     pair_t *open;
+    ending_t *ending;                   /* The innermost open call of backward. */
     int n_open, room;
 } thread_t;
 static __thread thread_t T;
@@ -267,13 +272,13 @@ static int pass(void) {
 /* Marks a boundary on the device, by calling the marker in the script's thread. Returns 1 if it recorded a mark, -1
    with an exception that must propagate. A pending exception is preserved. The time counts as voir's overhead, and
    is excluded from the interval that began at `*begun`. */
-static int mark(int kind, int edge, uint64_t start, uint64_t at, uint8_t depth, uint64_t *begun) {
+static int mark_of(uint16_t thread, int kind, int edge, uint64_t start, uint64_t at, uint8_t depth, uint64_t *begun) {
     if (!(G.marked_kinds >> kind & 1) || T.busy) return 0;
     uint64_t since = now(), took;
     PyObject *type, *value, *trace, *marker = Py_NewRef(G.marker);
     PyErr_Fetch(&type, &value, &trace);
     T.busy++;
-    PyObject *done = PyObject_CallFunction(marker, "HKKii", T.id, (unsigned long long)start, (unsigned long long)at, edge, depth);
+    PyObject *done = PyObject_CallFunction(marker, "HKKii", thread, (unsigned long long)start, (unsigned long long)at, edge, depth);
     T.busy--;
     took = now() - since;
     G.header->own += took;
@@ -289,6 +294,9 @@ static int mark(int kind, int edge, uint64_t start, uint64_t at, uint8_t depth, 
     }
     PyErr_Restore(type, value, trace);
     return marked;
+}
+static int mark(int kind, int edge, uint64_t start, uint64_t at, uint8_t depth, uint64_t *begun) {
+    return mark_of(T.id, kind, edge, start, at, depth, begun);
 }
 
 static int attribute(PyObject *o, PyObject *name, PyObject **found) {
@@ -1371,6 +1379,75 @@ static PyObject *span_submodule(Span *s, PyObject *const *a, size_t nf, PyObject
     return result;
 }
 
+/* Ending: an open call of backward, once a DDP was made. DDP's reducer issues its collectives in C++, and waits for them
+   in a callback of the autograd engine, queued when this rank's last gradient is done. Such callbacks run in the order in
+   which they are queued, and can be queued only while the engine runs. So a hook before one of the gradients queues one:
+   from when that runs until the end of backward, backward waits for other ranks. */
+
+struct ending { uint64_t at; ending_t *outer; uint16_t thread; uint8_t depth, queued, entered, marked; };
+
+/* The call of backward that this thread works for; on a GPU that may be another thread's, NULL if it is not known. */
+static ending_t *ending_here(void) {
+    if (T.generation == G.generation && T.ending) return T.ending;
+    return G.n_endings == 1 ? G.ending : NULL;
+}
+static void begin_ending(ending_t *e) {
+    *e = (ending_t){.thread = T.id, .depth = T.depth, .outer = T.ending};
+    T.ending = G.ending = e;
+    G.n_endings++;
+}
+/* Records what backward waited for, before its span is left. */
+static int end_ending(ending_t *e, uint64_t end, int failed) {
+    T.ending = e->outer;
+    if (G.ending == e) G.ending = e->outer;
+    G.n_endings--;
+    if (!e->at) return 0;
+    T.depth = e->depth;
+    put(STRUCTURE, COMMUNICATION, G.reducing, e->at, end - e->at, NAN, 0, (failed ? FAILED : 0) | (e->marked ? MARKED : 0));
+    return e->marked ? mark(COMMUNICATION, ENDS, e->at, end, e->depth, NULL) : 0;
+}
+
+/* The callback of the engine. */
+static PyObject *m_ending(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    ending_t *e = ending_here();
+    if (!e || e->at) Py_RETURN_NONE;
+    e->at = now();
+    e->entered = T.ending == e && T.depth == e->depth;
+    if (e->entered) enter(COMMUNICATION);                       /* Other callbacks may record collectives. */
+    int marked = mark_of(e->thread, COMMUNICATION, BEGINS, e->at, e->at, e->depth, NULL);
+    e->marked = marked > 0;
+    if (marked < 0) return NULL;
+    Py_RETURN_NONE;
+}
+static PyMethodDef ending_method = {"ending", m_ending, METH_NOARGS, NULL};
+
+/* gradient(gradients): the hook before a gradient */
+static PyObject *m_gradient(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    ending_t *e = G.queue ? ending_here() : NULL;
+    if (!e || e->queued) Py_RETURN_NONE;
+    e->queued = 1;
+    PyObject *queue = Py_NewRef(G.queue), *done = PyObject_CallOneArg(queue, G.at_end);
+    Py_DECREF(queue);
+    Py_XDECREF(done);
+    if (pass() < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* reducer(site, queue): records what backward waits for at its end, as events of this site. queue: the autograd engine's
+   queue_callback; None records no more. */
+static PyObject *m_reducer(PyObject *module, PyObject *args) {
+    (void)module;
+    int site;
+    PyObject *queue;
+    if (!PyArg_ParseTuple(args, "iO", &site, &queue)) return NULL;
+    if (!G.at_end && !(G.at_end = PyCFunction_New(&ending_method, NULL))) return NULL;
+    G.reducing = (uint16_t)site;
+    Py_XSETREF(G.queue, queue == Py_None ? NULL : Py_NewRef(queue));
+    Py_RETURN_NONE;
+}
+
 /* Returns 1 if gradients are passed by name, as for some micro-batches: then there is no loss. */
 static int given_gradients(PyObject *names) {
     for (Py_ssize_t i = names ? PyTuple_GET_SIZE(names) : 0; i-- > 0;)
@@ -1421,8 +1498,12 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     uint64_t entered = enter(s->kind);
     if (!(flags & LATER)) start = entered;
     int marked = mark(s->kind, BEGINS, start, start, depth, NULL);
+    ending_t ending;
+    int ends = s->kind == BACKWARD && G.queue;
+    if (ends) begin_ending(&ending);
     PyObject *result = marked < 0 ? NULL : PyObject_Vectorcall(s->inner, a, nf, names);
     uint64_t end = now();
+    if (ends && end_ending(&ending, end, !result) < 0) Py_CLEAR(result);
     leave(s->kind, depth);
     if (model && T.models) T.models--;
     if (!result) {
@@ -1659,6 +1740,7 @@ static void closed(void) {
     G.due = 0;
     Py_CLEAR(G.armed);
     Py_CLEAR(G.marker);
+    Py_CLEAR(G.queue);
     Py_CLEAR(G.size_of);
     Py_CLEAR(G.inherited);
     Py_CLEAR(G.full);
@@ -2019,6 +2101,8 @@ static PyMethodDef methods[] = {
     {"note", m_note, METH_VARARGS, NULL},
     {"arm", m_arm, METH_VARARGS, NULL},
     {"marker", m_marker, METH_VARARGS, NULL},
+    {"reducer", m_reducer, METH_VARARGS, NULL},
+    {"gradient", m_gradient, METH_O, NULL},
     {"tensors", m_tensors, METH_VARARGS, NULL},
     {"tasks", m_tasks, METH_VARARGS, NULL},
     {"sizes", m_sizes, METH_O, NULL},

@@ -52,10 +52,13 @@ _NO_RECORD = 0, 0, k.VALUES, -1, k.NOTHING
 class _Thread:
     """A thread's number, open pairs and nesting depth."""
 
-    __slots__ = ("busy", "depth", "id", "models", "open", "optimizers", "shown", "zeroed")
+    __slots__ = (
+        "busy", "depth", "endings", "id", "models", "open", "optimizers", "shown", "zeroed",
+    )  # fmt: skip
 
     def __init__(self, number: int) -> None:
         self.open: list[list[Any]] = []
+        self.endings: list[_Ending] = []
         self.id, self.shown = number, number - 1 if number <= _SHOWN_THREADS else -1
         self.depth = self.models = self.optimizers = self.busy = 0
         self.zeroed = False
@@ -99,6 +102,9 @@ class _RecorderState:
         self.threads: dict[int, int] = {}
         self.armed_kinds = self.armed_left = self.marked_kinds = self.calls = 0
         self.marker: Callable[..., object] | None = None
+        self.queue: Callable[[Any], object] | None = None
+        self.reducing = 0
+        self.endings: list[_Ending] = []
         self.armed: Callable[[], object] | None = None
         self.size_of: Callable[[Any], float] | None = None
         self.inherited: Any = None
@@ -580,11 +586,13 @@ def span(
         if begun:
             _cost(begun)
         thread.models += model
-        entered, marked = _enter(thread, kind), False
+        entered, marked, ending = _enter(thread, kind), False, None
         start = start if flags & k.LATER else entered
         try:
             if _g.marked_kinds:
                 marked = _mark(thread, kind, k.BEGINS, start, start, depth)
+            if kind == k.BACKWARD and _g.queue is not None:
+                ending = _Ending(thread)
             result = callable(*args, **kwargs)
             end = now()
         except BaseException as error:
@@ -592,6 +600,8 @@ def span(
             flags |= k.ENDED if isinstance(error, StopIteration) else k.FAILED
             raise
         finally:
+            if ending is not None:
+                ending.ends(end, flags & k.FAILED)
             _leave(thread, kind, depth)
             thread.models -= model
             if read == k.RESULT and not flags & (k.ENDED | k.FAILED):
@@ -644,6 +654,60 @@ def _name(args: tuple[Any, ...]) -> None:
         _g.named.add(identity(args[0]))
         with suppress(Exception):
             _g.name(args[0])
+
+
+class _Ending:
+    """An open call of backward, once a DDP was made; ``_recorder.c`` explains it."""
+
+    __slots__ = ("_marked", "at", "depth", "queued", "thread")
+
+    def __init__(self, thread: _Thread) -> None:
+        self.thread, self.depth, self.at = thread, thread.depth, 0
+        self._marked = self.queued = False
+        thread.endings.append(self)
+        _g.endings.append(self)
+
+    def begins(self) -> None:
+        """All gradients of this rank are done."""
+        self.at, thread = now(), self.thread
+        if _here() is thread and thread.depth == self.depth:  # Other callbacks may communicate.
+            _enter(thread, k.COMMUNICATION)
+        self._marked = _mark(thread, k.COMMUNICATION, k.BEGINS, self.at, self.at, self.depth)
+
+    def ends(self, end: int, failed: int) -> None:
+        """Record what backward waited for, before its span is left."""
+        thread, at = self.thread, self.at
+        thread.endings.remove(self)
+        _g.endings.remove(self)
+        if not at:
+            return
+        thread.depth, flags = self.depth, failed | (k.MARKED if self._marked else 0)
+        _put(thread, 0, k.COMMUNICATION, _g.reducing, at, end - at, nan, 0, flags)
+        if self._marked:
+            _mark(thread, k.COMMUNICATION, k.ENDS, at, end, self.depth)
+
+
+def _ending() -> _Ending | None:
+    """The call of backward that this thread works for; on a GPU it may be another thread's."""
+    own = _here().endings
+    if own:
+        return own[-1]
+    return _g.endings[0] if len(_g.endings) == 1 else None
+
+
+def _at_end() -> None:
+    """The callback of the engine."""
+    ending = _ending()
+    if ending is not None and not ending.at:
+        ending.begins()
+
+
+def gradient(gradients: object) -> None:
+    """The hook before a gradient."""
+    ending = _ending() if _g.queue is not None else None
+    if ending is not None and not ending.queued and _g.queue is not None:
+        ending.queued = True
+        _g.queue(_at_end)
 
 
 def asks(site: int, object_: int = 0) -> None:
@@ -724,7 +788,7 @@ def close() -> None:
     _g.rings, _g.header = [], bytearray(PAGE)
     _g.here = _Here()
     _g.armed, _g.armed_left, _g.armed_kinds, _g.due = None, 0, 0, False
-    _g.marker, _g.marked_kinds = None, 0
+    _g.marker, _g.marked_kinds, _g.queue = None, 0, None
     _g.size_of = _g.inherited = _g.full = None
     readers.unread = ["", ""]
 
@@ -833,6 +897,16 @@ def marker(kinds: int, callback: Callable[..., object] | None) -> None:
     follow; otherwise it is not called for the end of a span.
     """
     _g.marker, _g.marked_kinds = callback, kinds if callback is not None else 0
+
+
+def reducer(site: int, queue: Callable[[Any], object] | None) -> None:
+    """Record what backward waits for at its end, as events of ``site``.
+
+    Args:
+        site: The site's number.
+        queue: The autograd engine's ``queue_callback``; None records no more.
+    """
+    _g.reducing, _g.queue = site, queue
 
 
 def tensors(

@@ -6,9 +6,10 @@ import sys
 from typing import Any
 
 import torch
+import torch.distributed.distributed_c10d as c10d
 import torch.utils.data.dataloader
 
-from instruments.hooks import pytorch
+from instruments.hooks import distributed, pytorch
 from instruments.places import Places
 from overseer.model.fold import Fold
 from overseer.model.steps import Step
@@ -55,6 +56,8 @@ class Hooked:
         pytorch.gradients(self.places, torch)
         pytorch.optimizers(self.places, sys.modules["torch.optim.optimizer"])
         pytorch.loaders(self.places, torch.utils.data.dataloader)
+        distributed.reducers(self.places, torch)
+        distributed.collectives(self.places, c10d)
 
     def data(self) -> bytes:
         """What came since the last call."""
