@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
+    from .hooks.parallel import DataParallel
     from .places import Places
 else:
     import _ast as ast  # Of the rest of ast nothing is used here, and it takes 3 ms to import.
@@ -73,9 +74,16 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         undo.callback(made.remove)
         return made
 
+    @cache
+    def batches() -> DataParallel:
+        """What is known of which batches this rank sees."""
+        from .hooks.parallel import DataParallel
+
+        return DataParallel(ov, sys.modules["torch"])
+
     ov.on_source.append(_go_over)
     waits: dict[str, Callable[[Any], object]] = {
-        "torch": partial(_torch, ov, places),
+        "torch": partial(_torch, ov, places, batches),
         "tqdm.std": partial(_tqdm, ov, places),
         "torch.utils.data.dataloader": partial(_loaders, ov, places),
         "torch._dynamo": partial(_place, places, "pytorch", "graphs"),
@@ -83,6 +91,10 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         "torch.distributed.distributed_c10d": partial(_place, places, "distributed", "collectives"),
         "torch.distributed._functional_collectives": partial(
             _place, places, "distributed", "functional"
+        ),
+        "torch.distributed.device_mesh": partial(_parallel, places, batches, "meshes"),
+        "torch.distributed.fsdp._fully_shard._fsdp_common": partial(
+            _parallel, places, batches, "sharded"
         ),
         **{name: lambda module: place_other(places(), module) for name in FRAMEWORKS},
         **{name: partial(_pickler, ov, places) for name in PICKLERS},
@@ -115,10 +127,12 @@ def _go_over(tree: Any) -> None:
     wrap_loops(tree, table.add(k.LOOP, "for"))
 
 
-def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
+def _torch(
+    ov: Overseer, placed: Callable[[], Places], batches: Callable[[], DataParallel], torch: Any
+) -> None:
     if not all(hasattr(torch, part) for part in TORCH_NAMES):
         return  # Another module of that name.
-    from .hooks import distributed, pytorch
+    from .hooks import distributed, parallel, pytorch
 
     begun, places = ov.clock.cpu_ns(), placed()
     why = pytorch.models(places, torch)
@@ -127,6 +141,7 @@ def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
     pytorch.gradients(places, torch)
     pytorch.optimizers(places, sys.modules["torch.optim.optimizer"])
     distributed.reducers(places, torch)
+    parallel.modules(places, batches(), torch)
     ov.measuring.begin()
     if ov.recording is not None:
         ov.recording.prepare(True)  # An import during a step may trigger a garbage collection.
@@ -136,6 +151,14 @@ def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
 def _place(placed: Callable[[], Places], file: str, hooks: str, module: Any) -> None:
     """Place hooks in a part of PyTorch: a function of a file of :mod:`.hooks`."""
     getattr(import_module(f"{__package__}.hooks.{file}"), hooks)(placed(), module)
+
+
+def _parallel(
+    placed: Callable[[], Places], batches: Callable[[], DataParallel], hooks: str, module: Any
+) -> None:
+    from .hooks import parallel
+
+    getattr(parallel, hooks)(placed(), batches(), module)
 
 
 def _loaders(ov: Overseer, placed: Callable[[], Places], dataloader: Any) -> None:

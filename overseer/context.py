@@ -67,6 +67,8 @@ class Context:
         file: Returns the script's file; None if it has none or it is not known yet.
         rank: The rank of this process in its process group, as ``rundir.job.Rank``; None: only the
             launcher's variables tell it, if any.
+        parallel: Which of how many different batches this rank sees, as in ``run.json``; None if it
+            is not known.
         joins: The directory of the run that started this process; empty if none did.
         outcome: The run's outcome so far.
         version: voir's version.
@@ -97,6 +99,7 @@ class Context:
         self.configured = self.located = False
         self.file: Callable[[], str | None] = lambda: None
         self.rank: Any = None
+        self.parallel: dict[str, Any] | None = None
         self.joins = ""
         self.outcome = Outcome()
 

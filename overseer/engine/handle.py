@@ -13,7 +13,7 @@ from functools import cached_property
 from ..boundary import Guarded, StopProgram, current, here, name_of
 from ..clock import Clock, Overhead, monotonic, time_ns
 from ..context import VERSION, Context, Own
-from ..errors import Problem
+from ..errors import Problem, UsageError
 from ..launch import Program, in_child
 from ..timers import Timer
 from .bus import Bus, Subscription
@@ -276,6 +276,22 @@ class Handle(Scheduler):
     def facts(self) -> dict[str, Any]:
         """The content of ``run.json`` so far."""
         return self.recording.ending() if self.recording is not None else dict(self.summary)
+
+    def data_parallel(self, index: int, size: int) -> None:
+        """Say that this rank sees batch ``index`` of ``size`` different ones.
+
+        The rates of ranks with different batches add up; ranks with the same ``index`` count once.
+
+        Raises:
+            UsageError: ``index`` is not from 0 to ``size - 1``.
+        """
+        if not 0 <= index < size:
+            raise UsageError(
+                "data-parallel",
+                f"data_parallel({index!r}, {size!r}): there is no batch {index!r} of {size!r}",
+                "The first number counts from 0: it is less than the second one.",
+            )
+        self.context.parallel = {"data": [index, size], "by": "voirfile"}
 
     @property
     def exit_status(self) -> int | None:

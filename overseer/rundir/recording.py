@@ -300,6 +300,7 @@ class Recording:
             "rank": rank.rank if rank else None,
             "local_rank": rank.local_rank if rank else None,
             "world_size": rank.world_size if rank else None,
+            "parallel": run.parallel,
             "attempt": self.directory.attempt,
             "place": place(),
             "version": run.version,
