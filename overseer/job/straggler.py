@@ -39,7 +39,7 @@ SPREADS = 4.0
 #: Number of blocks of consecutive steps, and the least steps of one.
 BLOCKS, BLOCK_STEPS = 20, 10
 #: The least share of the blocks that a constant straggler is late for, and of late ones in these.
-STRETCH, HOLDS = 0.25, 0.8
+SLOW_STRETCH, HOLDS = 0.25, 0.8
 #: A single step is late by at least this share of a step, and this many spreads of its rank.
 LATE_SHARE, LATE_SPREADS = 0.1, 6.0
 #: The least number of late steps that recur, and the share of a period's steps that are late.
@@ -50,7 +50,7 @@ MORE = 3.0
 #: The chance that no straggler is taken for one, as far as it can be computed.
 CHANCE = 1e-3
 #: Ranks that are searched for periods, and gaps between late steps that are tried.
-SEARCHED = 20
+PERIODS_SEARCHED = 20
 #: The least share of the job's time that single late steps cost to be reported.
 LEAST_COST = 0.01
 #: Steps' time by which a one-off is late.
@@ -241,7 +241,7 @@ def _constant(aligned: _Aligned) -> list[_Candidate]:
             stretch = range(ends[begin], ends[end])
             values = late[stretch.start : stretch.stop]
             if (
-                end - begin >= max(2, STRETCH * count)
+                end - begin >= max(2, SLOW_STRETCH * count)
                 and _exceeds(values, blocks[index][begin:end], share * least, ranks)
                 and (centre := median(values)) >= _limit(levels, index)
             ):
@@ -317,7 +317,7 @@ def _recurring(aligned: _Aligned, late: Sequence[Sequence[int]]) -> list[_Candid
     costs = [sum(aligned.late[index][at] for at in places) for index, places in enumerate(late)]
     least = LEAST_COST * aligned.typical * len(aligned.numbers)
     ranked = sorted(range(len(late)), key=lambda index: -costs[index])
-    for index in ranked[:SEARCHED]:
+    for index in ranked[:PERIODS_SEARCHED]:
         places = late[index]
         if len(places) < RECURS or costs[index] < least:
             continue
@@ -353,7 +353,7 @@ def _period(
     )
     rate = len(those) / len(numbers)
     found: tuple[int | None, Sequence[int], float] = (None, places, log(CHANCE / 10 / ranks))
-    for period, _ in gaps.most_common(SEARCHED):
+    for period, _ in gaps.most_common(PERIODS_SEARCHED):
         phase, hits = Counter(number % period for number in those).most_common(1)[0]
         if period < 2 or hits < RECURS:
             continue

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Ranks and problems that are shown of each kind.
 MOST_RANKS = 8
+#: The least rate of a rank is below this share of the greatest if the ranks' rates differ.
+UNLIKE = 0.98
 
 
 def job_head(run: Facts) -> list[str]:
@@ -49,7 +51,7 @@ def of_task(task: Facts, judged: bool) -> Iterator[Row]:
     yield row(
         "ranks",
         f"{TO.join(dict.fromkeys(ends))} {units}/s each" if len(ends) == 2 else None,
-        f"slowest {slowest:.0f}" if slowest is not None and len(set(ends)) > 1 else None,
+        f"slowest {slowest:.0f}" if slowest is not None and _differ(task) else None,
         f"waiting {TO.join(dict.fromkeys(filter(None, waits)))}" if all(waits) else None,
         depth=1,
         style="",
@@ -58,6 +60,12 @@ def of_task(task: Facts, judged: bool) -> Iterator[Row]:
         found = part(task, "straggler")
         style = "" if found.get("kind") == "rotating" else "warn"
         yield row("late", Piece(clean(found.get("why") or ""), style), depth=1, style="")
+
+
+def _differ(task: Facts) -> bool:
+    """Whether the rates of the ranks differ: those that wait for each other have the same."""
+    least, most = (number(task, f"ranks.rate.{key}") or 0.0 for key in ("min", "max"))
+    return least < UNLIKE * most
 
 
 def of_job(run: Facts) -> Iterator[Row]:
