@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Generator
 
 from overseer import Overseer, StopProgram, instrument_definition
-from overseer.boundary import announce_requested
+from overseer.boundary import announce_requested, put_off
 from overseer.engine.ending import MAX_RERAISES
 from overseer.errors import Problem, UsageError, VoirError
 
@@ -105,7 +105,10 @@ class _Stop:
         self._ov.stopped_early = f"after {reason}"
         error = self._signal(self._n if value is None else value)
         BaseException.__setattr__(error, "__voir_requested__", True)
-        announce_requested(error)
+        if isinstance(error, StopProgram):
+            error.agreed = self._key == "step"  # Events of ranks may differ.
+        if not put_off(error):
+            announce_requested(error)
         raise error
 
 

@@ -56,7 +56,7 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
 
     def enough() -> None:
         ov.stopped_early = f"after {STEPS} steps"
-        ov.stop()
+        ov.stop(agreed=True)
 
     ov.measuring.stop_at(STEPS, None, enough)
     try:

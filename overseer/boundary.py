@@ -36,7 +36,13 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 class StopProgram(BaseException):
-    """Raised inside the script to end it early and cleanly, with exit status 0."""
+    """Raised inside the script to end it early and cleanly, with exit status 0.
+
+    Attributes:
+        agreed: All ranks of a job stop at this step, so they need not agree on one.
+    """
+
+    agreed = False
 
 
 class OverseerAbort(BaseException):
@@ -44,17 +50,26 @@ class OverseerAbort(BaseException):
 
 
 ControlFlow = StopProgram | OverseerAbort
-_stopping: list[Callable[[ControlFlow], object]] = []
+_stopping: list[tuple[Callable[[ControlFlow], object], Callable[[BaseException], bool]]] = []
 
 
 @contextmanager
-def on_stop(react: Callable[[ControlFlow], object]) -> Iterator[None]:
-    """Call ``react(stop)`` when a subscriber raises a stop or abort within the block."""
-    _stopping.append(react)
+def on_stop(
+    react: Callable[[ControlFlow], object],
+    delay: Callable[[BaseException], bool] = lambda stop: False,
+) -> Iterator[None]:
+    """Call ``react(stop)`` when a subscriber raises a stop or abort within the block.
+
+    Args:
+        react: Called before the stop is raised in the script.
+        delay: Returns whether the stop is put off, see :func:`put_off`.
+    """
+    both = react, delay
+    _stopping.append(both)
     try:
         yield
     finally:
-        _stopping.remove(react)
+        _stopping.remove(both)
 
 
 _running = threading.local()
@@ -101,8 +116,16 @@ def reraise_requested(error: BaseException) -> None:
 def announce_requested(error: BaseException) -> bool:
     """As :func:`is_requested_stop`; a stop or abort goes to :func:`on_stop` first."""
     if isinstance(error, ControlFlow) and _stopping:
-        _stopping[-1](error)
+        _stopping[-1][0](error)
     return is_requested_stop(error)
+
+
+def put_off(error: BaseException) -> bool:
+    """Test whether an error is a stop for which all ranks of the job are asked; then drop it."""
+    if not isinstance(error, StopProgram) or not _stopping:
+        return False
+    _, delay = _stopping[-1]
+    return delay(error)
 
 
 def _from_a_signal(error: BaseException) -> bool:
@@ -250,6 +273,8 @@ class Guarded:
         try:
             return self._fn(*args)
         except BaseException as error:
+            if put_off(error):
+                return None
             if announce_requested(error):
                 raise
             self.failed("subscriber", error, "a subscriber failed")

@@ -35,6 +35,8 @@ def place(ov: Overseer, places: Places, c10d: Any) -> None:
         try:
             if group is not None and ov.context.rank is None:
                 ov.context.rank = rank_in(group)
+                if ov.context.rank is not None:
+                    ov.join_job()
         except Exception:  # Then the launcher's variables tell the rank.
             pass
         return inner(group)

@@ -43,6 +43,10 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args
     if not (ov.options.verify or ov.options.verify_json):
         return
+    if ov.context.joins:  # The process that started this one judges.
+        if getattr(ov.options, "stop", None) is None:
+            ov.measuring.stop_at(MAX_STEPS, None, lambda: _stop_at_most(ov))
+        return
     from .syncs import Syncs
 
     witness, syncs = Witness(ov), Syncs()
@@ -59,6 +63,11 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
     task = ov.summary.get("tasks", {}).get(_TRAIN, {})
     ov.summary["syncs"] = syncs.facts(task)  # Used by the diagnosis.
     _judge(ov, witness)
+
+
+def _stop_at_most(ov: Overseer) -> None:
+    ov.stopped_early = ov.stopped_early or f"after {MAX_STEPS} steps"
+    ov.stop(agreed=True)
 
 
 class HooksOnly:
@@ -166,8 +175,7 @@ class Witness:
     # Stopping
 
     def _reached(self) -> None:
-        self._ov.stopped_early = self._ov.stopped_early or f"after {MAX_STEPS} steps"
-        self._ov.stop()
+        _stop_at_most(self._ov)
 
     def _stepped(self, steps: list[Step]) -> None:
         """Take finished steps, on a timer's thread: compute voir's share; maybe stop."""
@@ -181,14 +189,17 @@ class Witness:
             self.own_shares.append((own - before) / (end - since))
         if whole or not since:
             self._since = end, own
-        rank = ov.recording.directory.rank if ov.recording is not None else None
-        if getattr(ov.options, "stop", None) is not None or (rank and rank.world_size != 1):
-            return  # Ranks must stop at the same step, or they wait for each other.
+        if getattr(ov.options, "stop", None) is not None:
+            return
         lost = self.hooks.steps() > 2 * MAX_STEPS  # The voirfile gives few steps or none.
         fold, going = self.measuring.fold, ov.stopped_early is None
         if going and fold is not None and (lost or (whole and self._enough(fold))):
-            ov.stopped_early = f"after {fold.steps()} steps"
-            ov.stopping.request(StopProgram(fold.steps()))
+            stop, ov.stopped_early = StopProgram(fold.steps()), f"after {fold.steps()} steps"
+            several = ov.recording is not None and ov.recording.several
+            if not several:
+                ov.stopping.request(stop)
+            elif not ov.stopping.put_off(stop):  # Ranks must stop at the same step.
+                ov.stopped_early = None
 
     def _enough(self, fold: Fold) -> bool:
         """Whether every check has its evidence."""

@@ -37,6 +37,8 @@ class Stopping:
         alarm: Returns the alarm, which calls back at the next step.
 
     Attributes:
+        agreement: Asks the other ranks of the job to stop at one step, given a stop; returns
+            whether they can be asked. None: this is the only process.
         requested: The stop or abort that was requested, if any.
         raised: True once it has been raised in the main thread.
         leaving: The main thread has left the script and waits for others.
@@ -46,6 +48,7 @@ class Stopping:
 
     def __init__(self, alarm: Callable[[], Alarm]) -> None:
         self._alarm = alarm
+        self.agreement: Callable[[StopProgram], bool] | None = None
         self.requested: BaseException | None = None
         self.leaving = self.over = False
         self.retries = MAX_RERAISES
@@ -71,9 +74,15 @@ class Stopping:
             if not self.leaving:
                 interrupt(self._main)
 
+    def put_off(self, error: BaseException) -> bool:
+        """Whether the other ranks of the job are asked to stop with this one, at a later step."""
+        if not isinstance(error, StopProgram) or error.agreed or self.over or self.leaving:
+            return False
+        return self.agreement is not None and self.requested is None and self.agreement(error)
+
     def request(self, error: BaseException) -> None:
         """End the script with an error of voir's thread: at its next step, or after a second."""
-        if self.requested is None and not self.over:
+        if self.requested is None and not self.over and not self.put_off(error):
             self.requested = error
             self._arm()
             start_new_thread(self._interrupt, ())
@@ -188,7 +197,7 @@ class RunEnding:
         if outcome.exit_status is not None:
             return
         if isinstance(error, StopProgram):
-            outcome.stopped_early = outcome.stopped_early or _reason(error)
+            outcome.stopped_early = outcome.stopped_early or reason_of(error)
             error = None
         elif isinstance(stopping.requested, StopProgram):
             self._report_caught(stopping.requested)
@@ -207,7 +216,7 @@ class RunEnding:
     def _report_caught(self, stop: StopProgram) -> None:
         """Record that the script caught the stop, to clean up or to continue."""
         outcome, place = self._context.outcome, self._stopping.caught_at
-        outcome.stopped_early = outcome.stopped_early or _reason(stop)
+        outcome.stopped_early = outcome.stopped_early or reason_of(stop)
         if place:
             outcome.stopped_early += f", caught at {place}"
         if self._stopping.retries <= 0:
@@ -242,6 +251,7 @@ def _raised(error: BaseException | None) -> str | None:
     return said(error)[:MAX_ERROR_CHARS]
 
 
-def _reason(stop: StopProgram) -> str:
+def reason_of(stop: StopProgram) -> str:
+    """The reason of a stop that has no other one."""
     value = stop.args[0] if stop.args else None
     return "ov.stop()" if value is None else f"ov.stop({value!r:.60})"

@@ -17,7 +17,7 @@ from ..errors import Problem, UsageError
 from ..launch import Program, in_child
 from ..timers import Timer
 from .bus import Bus, Subscription
-from .ending import RunEnding, Stopping
+from .ending import RunEnding, Stopping, reason_of
 from .options import OptionParser, add_options
 from .phases import Scheduler
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Seconds that an instrument may block the script before that is reported.
 SLOW_SECONDS = 30.0
+#: Interval at which a rank looks whether another one asks to stop, in seconds.
+AGREE_SECONDS = 1.0
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 
 
@@ -349,14 +351,43 @@ class Handle(Scheduler):
         """The state of each probe that the user set, as ``run.json`` stores it."""
         return self._probing.verdicts() if self._probing is not None else []
 
-    def stop(self, value: object = None) -> NoReturn:
+    def stop(self, value: object = None, *, agreed: bool = False) -> NoReturn:
         """End the script here, cleanly, with exit status 0.
 
-        On another thread than the main one, the main thread is interrupted as by Ctrl-C.
+        On another thread than the main one, the main thread is interrupted as by Ctrl-C. A
+        subscriber in one of several ranks ends all of them, at a later step that is the same for
+        all.
+
+        Args:
+            value: The reason.
+            agreed: All ranks call this at the same step.
         """
         stop = StopProgram(value)
-        self.stopping.raising(stop)
+        stop.agreed = agreed
+        if agreed or self.stopping.agreement is None:  # Otherwise where the subscriber was called.
+            self.stopping.raising(stop)
         raise stop
+
+    def join_job(self) -> None:
+        """Stop together with the other ranks of the job, once this process is known as a rank."""
+        if self.stopping.agreement is not None or self.options.no_record:
+            return
+        from ..job.stopping import Agreement
+
+        def stop(reason: str) -> None:
+            self.stopped_early = reason
+            self.stop(agreed=True)
+
+        agreement = Agreement(lambda: self.recording, lambda: self.measuring, stop)
+
+        def ask(stop: StopProgram) -> bool:
+            asked = agreement.ask(self.stopped_early or reason_of(stop))
+            if asked:
+                self.stopped_early = None  # It goes on for some steps.
+            return asked
+
+        self.stopping.agreement = ask
+        self.exit.enter_context(self.every(AGREE_SECONDS, agreement.poll, first=AGREE_SECONDS))
 
     def report(self, problem: Problem) -> None:
         """Show ``problem`` to the user, once, and keep it in the run's record."""

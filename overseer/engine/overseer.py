@@ -12,6 +12,7 @@ from importlib import import_module
 from ..boundary import StopProgram, on_stop
 from ..boundary import problem as problem_of
 from ..clock import process_start
+from ..context import maybe_rank
 from ..errors import Problem, UsageError, VoirError
 from ..files import bounded
 from ..launch import current_directory, exit_status, in_child, locate
@@ -36,7 +37,7 @@ LEAST_RING = 1 << 8
 
 #: Options of a process that another run has started: that run shows and checks both.
 OF_PARENT = {
-    "quiet": True, "dash": False, "verify": False, "strict": False, "tensorboard": None,
+    "quiet": True, "dash": False, "strict": False, "tensorboard": None,
     "run_dir": None, "run_dir_chosen": False,
 }  # fmt: skip
 
@@ -104,7 +105,7 @@ class Overseer(Handle):
         self._inside, self._listening = ExitStack(), ExitStack()
         self._inside.enter_context(_in_progress(self))
         self._open_recorder()
-        self._listening.enter_context(on_stop(self.stopping.raising))
+        self._listening.enter_context(on_stop(self.stopping.raising, self.stopping.put_off))
         early: list[tuple[dict[str, Any], int]] = []
         given: list[tuple[dict[str, Any], int]] = []
         now = self.clock.now_ns
@@ -252,6 +253,8 @@ class Overseer(Handle):
         assert self.program is not None and self.recording is not None
         # Without probes, the record is prepared when there is something to write.
         self.recording.prepare(self._probing is not None)
+        if maybe_rank(self.environ) and self.recording.several:
+            self.join_job()
         # A copy: voir's threads may import meanwhile.
         self._modules = {n: one for n, one in dict(sys.modules).items() if n != "__main__"}
         with self.overhead.script():

@@ -6,7 +6,7 @@ import threading
 from itertools import count
 from sys import intern
 
-from ..boundary import announce_requested, current, name_of, problem
+from ..boundary import announce_requested, current, name_of, problem, put_off
 from ..recorder import recorder, table
 from ..recorder.sites import BEGINS, ENDS, PLAIN, VALUE, VALUES
 from .calls import Trigger
@@ -231,6 +231,8 @@ class PlacedProbe:
 
     def sole_listener_failed(self, error: BaseException) -> bool:
         """Remove the only listener, which raised; True, and keep it, for a requested stop."""
+        if put_off(error):
+            return False
         if announce_requested(error):
             return True
         for listening in self._listeners:
@@ -246,6 +248,8 @@ class PlacedProbe:
             except RecursionError:
                 continue  # The script is at its recursion limit: drop the event.
             except BaseException as error:
+                if put_off(error):
+                    continue
                 if announce_requested(error):
                     asked = error
                 else:
@@ -262,6 +266,8 @@ class PlacedProbe:
             except RecursionError:
                 continue
             except BaseException as error:
+                if put_off(error):
+                    continue
                 if announce_requested(error):
                     raise
                 self._failed(listening, error)

@@ -219,7 +219,7 @@ class Job:
     def _mark(self, directory: Path) -> None:
         anchor = {"monotonic": recorder.now(), "epoch": time_ns(), "place": place()}
         known = {**self._job, **self._start, "started": self.started, "anchor": anchor}
-        _publish(directory / MARKER, encode({**known, "launcher": self._launcher or None}))
+        publish(directory / MARKER, encode({**known, "launcher": self._launcher or None}))
 
     def inspect(self, directory: Path, latest: bool = True) -> int:
         """Check whether this rank may use ``directory``, which need not exist.
@@ -386,7 +386,7 @@ def place() -> str:
     return f"{os.uname().nodename} {boot}".strip()
 
 
-def _publish(path: Path, content: bytes) -> None:
+def publish(path: Path, content: bytes) -> None:
     """Create ``path`` with ``content`` atomically, unless it exists."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")
     with os.fdopen(new(draft), "wb") as file:
