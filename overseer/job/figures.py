@@ -10,7 +10,7 @@ from ..model.diagnosis import diagnose
 from ..model.facts import at, entries, main_task, number, ordered, part
 from ..recorder.sites import PARTS
 from ..rundir.reading import Run
-from .members import MemberSteps, index_of, latest_steps, main_task_of, members_of, same_losses
+from .members import MemberSteps, index_of, main_task_of, members_of, same_losses, steps_of_members
 from .straggler import find_straggler
 from .verdict import described, verdict
 
@@ -53,7 +53,7 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
         return dict(members[0].facts if members else run.facts)
     every = [member.facts for member in members]
     main = main_task_of(members)
-    steps = latest_steps(members, main, report) if main else []
+    steps = steps_of_members(members, main, report) if main else []
     groups, by = _groups(members, steps)
     found = find_straggler([each.of for each in steps]) if len(steps) > 1 else None
     tasks = {}

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..errors import VoirError
 from ..model.facts import main_name, number, part
 from ..rundir.reading import Run
-from ..rundir.steps import COMPILED, steps_of
-from .straggler import MOST_STEPS, OWN_PARTS, RankSteps
+from ..rundir.steps import COMPILED, Stretch, steps_of
+from .straggler import BLOCKS, OWN_PARTS, PAUSE, RankSteps, most_steps
 
-#: Rows read from the end of each rank's steps, and the most of all ranks together.
-LAST_ROWS, ALL_ROWS = 4 * MOST_STEPS, 4_000_000
+#: The least rows that are read together. Ranks have the same steps at about the same share of
+#: their rows.
+TOGETHER = 200
 _COLUMNS = (*OWN_PARTS, "communication")
 
 
 class MemberSteps(NamedTuple):
-    """The latest steps of a task of one process.
+    """Steps of a task of one process.
 
     Attributes:
         of: As the search for stragglers reads them.
@@ -45,21 +47,22 @@ def main_task_of(members: tuple[Run, ...]) -> str | None:
     return None
 
 
-def latest_steps(
+def steps_of_members(
     members: tuple[Run, ...], task: str, report: Callable[[VoirError], object]
 ) -> list[MemberSteps]:
-    """The latest steps of a task in each process that recorded some.
+    """Steps of a task in each process that recorded some.
+
+    Of many steps, runs of some that are spread over the whole run.
 
     Args:
         members: The processes.
         task: The task.
         report: Receives the error of a file that is damaged, which is left out.
     """
-    rows = max(min(LAST_ROWS, ALL_ROWS // max(len(members), 1)), 256)
     found = []
     for member in members:
         try:
-            steps = _read(member, task, rows)
+            steps = _read(member, task, most_steps(len(members)))
         except VoirError as error:
             report(error)
             continue
@@ -68,23 +71,42 @@ def latest_steps(
     return found
 
 
-def _read(member: Run, task: str, rows: int) -> MemberSteps | None:
+def _read(member: Run, task: str, most: int) -> MemberSteps | None:
     steps = steps_of(member.path, member.facts)
     if steps is None:
         return None
     numbers: list[int] = []
     losses: list[float] = []
     columns: dict[str, list[float]] = {name: [] for name in _COLUMNS}
-    for stretch in steps.stretches(rows):
+    before = (0, 0)
+    for stretch in steps.stretches(most, max(1, min(BLOCKS, most // TOGETHER))):
         if stretch.task != task:
             continue
         kept = [at for at, flags in enumerate(stretch["flags"]) if not flags & COMPILED]
-        whole = len(kept) == len(stretch)
+        pauses = _pauses(stretch, before)
+        before = stretch["step"][-1], stretch["end"][-1]
         read: dict[str, list[Any]] = {**columns, "step": numbers, "loss": losses}
         for name, values in read.items():
-            of = stretch[name]
-            values.extend(of if whole else [of[at] for at in kept])
+            of = pauses if name == PAUSE else stretch[name]
+            values.extend(of if len(kept) == len(of) else [of[at] for at in kept])
     return MemberSteps(RankSteps(member.rank, numbers, columns), losses) if numbers else None
+
+
+def _pauses(stretch: Stretch, before: tuple[int, int]) -> list[int]:
+    """The pauses in each step, and between it and the step before it.
+
+    Args:
+        stretch: The steps.
+        before: Number and end of the step before them.
+    """
+    numbers = [before[0], *stretch["step"]]
+    ends = [before[1], *stretch["end"]]
+    return [
+        pause + (max(start - end, 0) if b == a + 1 and a else 0)
+        for pause, start, end, (a, b) in zip(
+            stretch[PAUSE], stretch["start"], ends, pairwise(numbers), strict=False
+        )
+    ]
 
 
 def same_losses(steps: list[MemberSteps]) -> bool | None:

@@ -22,9 +22,10 @@ from statistics import fmean, median, stdev
 from typing import NamedTuple
 
 #: The parts of a step in which a rank can lose time of its own.
-OWN_PARTS = ("loading", "forward", "backward", "optimizer", "other", "pause")
-#: Steps that are examined: the latest ones that all ranks have.
-MOST_STEPS = 2000
+PAUSE = "pause"
+OWN_PARTS = ("loading", "forward", "backward", "optimizer", "other", PAUSE)
+#: Steps that are examined: of each rank, and at most of all ranks; but at least so many of each.
+OF_EACH, OF_ALL, AT_LEAST = 10_000, 400_000, 400
 #: Fewer common steps tell nothing.
 LEAST_STEPS = 20
 #: Ranks with a smaller share of the steps that most ranks have are left out.
@@ -69,7 +70,8 @@ class RankSteps(NamedTuple):
     Attributes:
         rank: The rank.
         numbers: Numbers of the steps, ascending.
-        parts: For each of ``OWN_PARTS`` and ``communication``, the ns of each step.
+        parts: For each of ``OWN_PARTS`` and ``communication``, the ns of each step. A pause between
+            two steps is of the second one.
     """
 
     rank: int
@@ -139,7 +141,7 @@ class _Aligned:
         skip = min(WARM_UP, int(len(numbers) * WARM_UP_SHARE))
         if numbers and numbers[0] > WARM_UP:  # The beginning is not among them.
             skip = 0
-        self.numbers = numbers[skip:][-MOST_STEPS:]
+        self.numbers = numbers[skip:][-most_steps(len(steps)) :]
         kept = set(self.numbers)
         self._places = [[at for at, n in enumerate(each.numbers) if n in kept] for each in steps]
         self.waits = self.parts("communication")
@@ -154,9 +156,20 @@ class _Aligned:
         """The times of a part, by rank."""
         columns = [each.parts[part] for each in self._steps]
         return [
-            [values[at] for at in places]
+            [*values[places[0] : places[-1] + 1]]
+            if _dense(places)
+            else [values[at] for at in places]
             for values, places in zip(columns, self._places, strict=True)
         ]
+
+
+def _dense(places: Sequence[int]) -> bool:
+    return bool(places) and places[-1] - places[0] == len(places) - 1
+
+
+def most_steps(ranks: int) -> int:
+    """The number of steps of each of so many ranks that are examined."""
+    return max(min(OF_EACH, OF_ALL // max(ranks, 1)), AT_LEAST)
 
 
 def _with_most(steps: Sequence[RankSteps]) -> list[RankSteps]:

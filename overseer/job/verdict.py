@@ -19,6 +19,7 @@ _LOOK = {
     "backward": "its device and its hooks: clocks, other programs, work in backward hooks",
     "optimizer": "its share of the parameters, and its host's memory",
     "other": "Python code that only this rank runs: logging, checkpoints, metrics",
+    "pause": "what only this rank does between steps, as evaluation and checkpoints: do it less",
 }
 
 
@@ -64,24 +65,35 @@ def described(found: Mapping[str, Any]) -> str:
 def _described(found: Mapping[str, Any]) -> str:
     late, own = duration(number(dict(found), "late")), duration(number(dict(found), "own"))
     others, part_of = duration(number(dict(found), "others")), found.get("part")
-    share, steps = percent(number(dict(found), "last")), found.get("steps")
-    kind, rank = found.get("kind"), found.get("rank")
+    steps, first, rank = found.get("steps"), found.get("first"), f"rank {found.get('rank')}"
+    kind, period = found.get("kind"), found.get("period")
     takes = f"its {part_of} takes {own} of its own, the others' {others}"
     if kind == CONSTANT:
-        ranks = found.get("ranks")
-        more = (
-            f" (also {', '.join(map(str, ranks[1:9]))})"
-            if isinstance(ranks, list) and ranks[1:]
-            else ""
-        )
-        return f"rank {rank} arrives last in {share} of steps, {late} late: {takes}{more}"
+        during = f"{steps} steps from step {first} on" if first else "all steps"
+        if found.get("gain") is not None:  # Otherwise no rank waits.
+            share = percent(number(dict(found), "last"))
+            during = f"{share} of {during.removeprefix('all ')}"
+        last = "arrives last in" if found.get("gain") is not None else "is slow in"
+        return f"{rank} {last} {during}, {late} late: {takes}{_also(found)}"
     if kind == RECURRING:
-        return f"rank {rank} is {late} late every {_th(found.get('period'))} step: {takes}"
+        when = f"every {_th(period)} step" if period else f"in {steps} of {found['examined']} steps"
+        return f"{rank} is {late} late {when}: {takes}"
     if kind == ONE_OFF:
-        where = f"in step {found.get('first')}" if steps == 1 else f"in {steps} steps"
-        return f"rank {rank} is {late} late {where}: {takes}"
+        where = f"in step {first}" if steps == 1 else f"in {steps} steps from step {first} on"
+        return f"{rank} is {late} late {where}: {takes}"
     return f"another rank each time is {late} late, in {steps} steps: no straggler"
 
 
+def _also(found: Mapping[str, Any]) -> str:
+    ranks = found.get("ranks")
+    if not isinstance(ranks, list) or len(ranks) < 2:
+        return ""
+    more = f" and {len(ranks) - 9} more" if len(ranks) > 9 else ""
+    return f" (also {', '.join(map(str, ranks[1:9]))}{more})"
+
+
 def _th(number: object) -> str:
-    return f"{number}th" if number not in (2, 3) else {2: "2nd", 3: "3rd"}[int(str(number))]
+    """An ordinal."""
+    text = str(number)
+    ends = {"1": "st", "2": "nd", "3": "rd"}
+    return text + ("th" if text[-2:-1] == "1" else ends.get(text[-1], "th"))

@@ -93,26 +93,33 @@ class Steps:
                     row["task"] = self._name(row["task"])
                     yield row
 
-    def stretches(self, last: int | None = None) -> Iterator[Stretch]:
+    def stretches(self, most: int | None = None, places: int = 1) -> Iterator[Stretch]:
         """Yield the rows by column and task, up to ``CHUNK_ROWS`` at a time.
 
         Args:
-            last: Only this many rows, the latest; None: all.
+            most: If there are more rows, read only this many, in ``places`` runs of equal length
+                that are evenly spread from the first row to the last; None: all.
+            places: Their number.
         """
         with _opened(self.path) as (file, rows):
-            if last is not None and last < rows:
-                file.seek((rows - last) * ROW.size, os.SEEK_CUR)
-                rows = last
-            for data in chunks(file, rows):
-                tasks: dict[bytes, list[int]] = {}
-                for at in range(0, len(data), ROW.size):
-                    tasks.setdefault(data[at + 8 : at + 8 + TASK_BYTES], []).append(at)
-                for task, begins in tasks.items():
-                    if len(tasks) > 1:
-                        own = b"".join([data[at : at + ROW.size] for at in begins])
-                    else:
-                        own = data
-                    yield Stretch(self._name(task), own)
+            if most is None or rows <= most:
+                begins, each = [0], rows
+            else:
+                each = max(most // places, 1)
+                begins = [(rows - each) * at // max(places - 1, 1) for at in range(places)]
+            for begin in begins:
+                file.seek(ROWS_OFFSET + begin * ROW.size)
+                for data in chunks(file, each):
+                    yield from self._stretches(data)
+
+    def _stretches(self, data: bytes) -> Iterator[Stretch]:
+        tasks: dict[bytes, list[int]] = {}
+        for at in range(0, len(data), ROW.size):
+            tasks.setdefault(data[at + 8 : at + 8 + TASK_BYTES], []).append(at)
+        for task, begins in tasks.items():
+            mixed = len(tasks) > 1
+            own = b"".join([data[at : at + ROW.size] for at in begins]) if mixed else data
+            yield Stretch(self._name(task), own)
 
     def _name(self, task: bytes) -> str:
         name = task.rstrip(b"\0").decode("utf-8", "replace")

@@ -67,7 +67,7 @@ class SimulatedJob:
         slow: Additional work.
         stages: Work of each rank relative to the others', as in a pipeline.
         collective: Seconds that each collective takes; None: ranks do not wait for each other.
-        world: The world size, if records are missing.
+        losses: Whether the loss of a step is known.
     """
 
     ranks: int = 8
@@ -80,6 +80,7 @@ class SimulatedJob:
     slow: Sequence[Slow] = ()
     stages: Sequence[float] = ()
     collective: float | None = 0.002
+    losses: bool = True
     parts: Mapping[str, float] = field(default_factory=lambda: STEP)
 
     def columns(self) -> dict[str, Any]:
@@ -162,6 +163,7 @@ class SimulatedJob:
         torn: Collection[int] = (),
         facts: Mapping[int, Mapping[str, Any]] | None = None,
         same_losses: bool = False,
+        between: bool = False,
     ) -> Path:
         """Write the records of the ranks.
 
@@ -174,6 +176,7 @@ class SimulatedJob:
             torn: Ranks whose ``steps.npy`` ends within a row.
             facts: More facts of ranks.
             same_losses: Whether all ranks see the same batch.
+            between: Whether pauses are known ones, which lie between two steps.
         """
         made, chance = self.columns(), np.random.default_rng(self.seed)
         losses = chance.random((1 if same_losses else self.ranks, self.steps))
@@ -188,6 +191,8 @@ class SimulatedJob:
             rows = np.zeros(len(range(stride, last + 1, stride)), np.dtype(FIELDS))
             rows["step"], rows["task"] = range(stride, last + 1, stride), b"train"
             rows["items"], rows["loss"] = 32.0, losses[rank % len(losses), kept]
+            if not self.losses:
+                rows["loss"] = np.nan
             rows["flags"], rows["thread"] = LOADED | OF_BACKWARD, 1
             took = np.zeros(self.steps)
             for name in (*OWN_PARTS, "communication"):
@@ -196,6 +201,9 @@ class SimulatedJob:
             starts = made["start"][rank] * (1 + clock.drift) + clock.offset + 1000
             rows["start"] = starts[kept] * 1e9
             rows["end"] = (starts + took * (1 + clock.drift))[kept] * 1e9
+            if between:
+                rows["start"] += rows["pause"]
+                rows["pause"] = 0
             data = header(len(rows)) + rows.tobytes()
             (at / "steps.npy").write_bytes(data[: len(data) - (60 if rank in torn else 0)])
             seconds = {name: made[name][rank, :last] for name in (*OWN_PARTS, "communication")}

@@ -70,6 +70,19 @@ def test_a_header_that_claims_too_much_takes_no_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
+def test_some_rows_can_be_read_that_are_spread_over_the_file(tmp_path: Path) -> None:
+    read = read_steps(written(tmp_path / "steps.npy", header(100) + rows(100)))
+
+    def numbers(*arguments: int) -> list[int]:
+        return sorted(n for stretch in read.stretches(*arguments) for n in stretch["step"])
+
+    assert numbers() == numbers(100, 5) == [*range(1, 101)]
+    assert numbers(12, 3) == [*range(1, 5), *range(49, 53), *range(97, 101)]
+    assert numbers(7, 2) == [1, 2, 3, 98, 99, 100]
+    assert numbers(4, 1) == [1, 2, 3, 4]
+    assert len(numbers(2, 5)) == 5
+
+
 def saved(array: object) -> bytes:
     file = io.BytesIO()
     np.save(file, array)

@@ -1,0 +1,144 @@
+"""The figures of a job are those of its ranks, whatever state their records are in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overseer.errors import VoirError
+from overseer.job.figures import UNTOLD, job_facts
+from overseer.job.verdict import described
+from overseer.rundir.reading import read_run
+from overseer.rundir.steps import ROW, ROWS_OFFSET
+from tests.job.simulate import Clock, SimulatedJob, Slow
+
+SLOW = SimulatedJob(8, 300, 1, 0.05, slow=[Slow(2, 0.15, "backward")])
+
+
+def facts_of(job: SimulatedJob, directory: Path, **more: Any) -> dict[str, Any]:
+    return job_facts(read_run(job.write(directory / "job", **more)))
+
+
+def straggler_of(facts: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = facts["tasks"]["train"]["straggler"]
+    return found
+
+
+def test_the_slow_rank_of_a_job_is_told_and_is_its_verdict(tmp_path: Path) -> None:
+    facts = facts_of(SLOW, tmp_path)
+    found = straggler_of(facts)
+    assert (found["kind"], found["rank"], found["part"]) == ("constant", 2, "backward")
+    assert found["why"].startswith("rank 2 arrives last in 83 % of steps, 15 ms late: ")
+    assert "its backward takes 65 ms of its own, the others' 50 ms" in found["why"]
+    assert facts["diagnosis"]["verdict"] == "straggler"
+    assert facts["diagnosis"]["next"].startswith("rank 2: its device")
+    train = facts["tasks"]["train"]
+    assert train["items"] == 8 * 300 * 32
+    assert (
+        train["ranks"]["n"] == 8 and train["ranks"]["rate"]["min"] <= train["ranks"]["rate"]["max"]
+    )
+    assert train["rate"]["wall"] == pytest.approx(8 * train["ranks"]["rate"]["min"], rel=0.1)
+    assert facts["job"]["ranks"] == 8
+
+
+CLOCKS = {0: Clock(3600.0), 2: Clock(-500.0, 1e-4), 5: Clock(1e6, -5e-5)}
+
+
+@pytest.mark.parametrize("more", [
+    {"clocks": CLOCKS}, {"torn": [2, 4]}, {"missing": [0, 5]}, {"killed": {1: 250, 2: 251}},
+    {"killed": {6: 30}}, {"strides": {1: 2}}, {"strides": {2: 4, 3: 2}},
+    {"facts": {2: {"version": "1.9.0"}}},
+], ids=lambda more: next(iter(more)))  # fmt: skip
+def test_the_slow_rank_is_found_whatever_the_records_lack(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    found = straggler_of(facts_of(SLOW, tmp_path, **more))
+    assert (found["kind"], found["rank"], found["part"]) == ("constant", 2, "backward")
+    assert found["examined"] >= 60
+
+
+def test_a_damaged_or_absent_file_of_steps_is_left_out_and_reported(tmp_path: Path) -> None:
+    SLOW.write(tmp_path)
+    (tmp_path / "rank0/steps.npy").write_bytes(b"what?")
+    (tmp_path / "rank1/steps.npy").unlink()
+    os_steps = (tmp_path / "rank3/steps.npy").read_bytes()
+    (tmp_path / "rank3/steps.npy").write_bytes(os_steps[: ROWS_OFFSET + 5 * ROW.size + 7])
+    said: list[VoirError] = []
+    facts = job_facts(read_run(tmp_path), said.append)
+    assert straggler_of(facts)["rank"] == 2 and straggler_of(facts)["examined"] == 290
+    assert [each.slug for each in said] == ["steps-damaged"]
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_what_one_rank_does_between_steps_is_its_pause(tmp_path: Path, between: bool) -> None:
+    job = SimulatedJob(4, 400, 3, slow=[Slow(0, 8.0, "pause", 50)])
+    found = straggler_of(facts_of(job, tmp_path, between=between))
+    assert (found["kind"], found["rank"], found["part"]) == ("recurring", 0, "pause")
+    assert found["period"] == 50 and found["late"] == pytest.approx(0.8, rel=0.1)
+    assert found["why"].startswith("rank 0 is 0.80 s late every 50th step: its pause takes 0.80 s")
+
+
+def test_the_steps_of_a_long_job_are_sampled_over_all_of_it(tmp_path: Path) -> None:
+    job = SimulatedJob(8, 15_000, 5, slow=[Slow(5, 0.3, steps=(7000, 1 << 40))])
+    found = straggler_of(facts_of(job, tmp_path))
+    assert (found["kind"], found["rank"]) == ("constant", 5)
+    assert found["first"] == pytest.approx(7000, abs=1500)
+    assert 9900 < found["examined"] <= 10_000
+
+
+def test_ranks_that_see_the_same_batch_count_once(tmp_path: Path) -> None:
+    job = SimulatedJob(4, 100, 1)
+    alike = facts_of(job, tmp_path / "1", same_losses=True)
+    assert alike["tasks"]["train"]["items"] == 100 * 32
+    said = {rank: {"parallel": {"data": [rank // 2, 2], "by": "device mesh"}} for rank in range(4)}
+    both = facts_of(job, tmp_path / "2", facts=said)
+    assert both["tasks"]["train"]["items"] == 2 * 100 * 32
+    assert both["job"]["parallel"] == {"size": 2, "by": "device mesh"}
+
+
+def test_without_losses_no_rate_of_the_job_is_invented(tmp_path: Path) -> None:
+    job = SimulatedJob(4, 100, 1, losses=False)
+    train = facts_of(job, tmp_path)["tasks"]["train"]
+    assert "items" not in train and "wall" not in train["rate"]
+    assert train["items_unknown"] == UNTOLD and train["ranks"]["rate"]["min"] > 0
+
+
+def test_who_failed_first_is_told(tmp_path: Path) -> None:
+    job = SimulatedJob(4, 100, 1)
+    ended = {"ended": "2026-11-01T10:01:00.000+00:00", "exit_status": 7, "error": "ValueError: x"}
+    later = {"ended": "2026-11-01T10:01:09.000+00:00", "exit_status": -15}
+    facts = facts_of(job, tmp_path, facts={2: ended, 0: later}, missing=[3])
+    assert (facts["exit_status"], facts["error"]) == (7, "ValueError: x")
+    assert facts["job"]["failed"] == [
+        {"rank": 2, "why": "ValueError: x"}, {"rank": 0, "why": "killed by signal 15"},
+    ]  # fmt: skip
+    assert facts["job"]["missing"] == [3]
+
+
+def test_a_sentence_tells_each_kind() -> None:
+    found = {"rank": 2, "ranks": [2], "part": "backward", "own": 0.013, "others": 0.002,
+             "late": 0.011, "last": 0.97, "steps": 290, "examined": 290}  # fmt: skip
+    takes = "its backward takes 13 ms of its own, the others' 2 ms"
+
+    def told(**more: object) -> str:
+        return described({**found, **more})
+
+    gain = "; like the others, the job would be 12 % faster"
+    assert told(kind="constant", gain=0.12) == (
+        f"rank 2 arrives last in 97 % of steps, 11 ms late: {takes}{gain}"
+    )
+    assert told(kind="constant") == f"rank 2 is slow in all steps, 11 ms late: {takes}"
+    assert told(kind="constant", gain=0.0, first=50, ranks=[2, 5]).startswith(
+        f"rank 2 arrives last in 97 % of 290 steps from step 50 on, 11 ms late: {takes} (also 5)"
+    )
+    for period, name in (2, "2nd"), (3, "3rd"), (11, "11th"), (21, "21st"), (50, "50th"):
+        assert told(kind="recurring", period=period).startswith(
+            f"rank 2 is 11 ms late every {name} step: "
+        )
+    assert told(kind="recurring") == f"rank 2 is 11 ms late in 290 of 290 steps: {takes}"
+    assert told(kind="one-off", steps=1, first=9) == f"rank 2 is 11 ms late in step 9: {takes}"
+    assert (
+        told(kind="rotating") == "another rank each time is 11 ms late, in 290 steps: no straggler"
+    )
