@@ -11,7 +11,7 @@ from ..model.facts import at, entries, main_task, number, ordered, part
 from ..recorder.sites import PARTS
 from ..rundir.reading import Run
 from .members import MemberSteps, index_of, main_task_of, members_of, same_losses, steps_of_members
-from .straggler import find_straggler
+from .straggler import examine
 from .verdict import described, verdict
 
 #: Problems and names of ranks that are kept of a job.
@@ -37,7 +37,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
       (the number of different batches at a time, and ``by`` what it is known), ``failed`` (the
       processes that failed, the first one first: ``rank``, ``why``) and ``running``.
     - in a task, ``ranks``: the least and the greatest ``rate`` of a rank, the ``slowest`` rank and
-      the ``waiting`` of the least and the most waiting one, as shares of their steps.
+      the ``waiting`` of the least and the most waiting one, as shares of their steps; of the main
+      task also ``together``, the share of time in which all ranks wait at once.
     - in the main task, ``straggler``: see :class:`~overseer.job.straggler.Straggler`.
     - in a problem, ``ranks``: those that have it, unless all do.
 
@@ -55,7 +56,7 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     main = main_task_of(members)
     steps = steps_of_members(members, main, report) if main else []
     groups, by = _groups(members, steps)
-    found = find_straggler([each.of for each in steps]) if len(steps) > 1 else None
+    found, together = examine([each.of for each in steps])
     tasks = {}
     for name in ordered({name: None for facts in every for name in part(facts, "tasks")}):
         those = [(m, part(m.facts, "tasks", name)) for m in members if part(m.facts, "tasks", name)]
@@ -63,6 +64,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     if main is not None and found is not None:
         told = found.as_facts()
         tasks[main]["straggler"] = {**told, "why": described(told)}
+    if main is not None and together is not None:
+        tasks[main]["ranks"].setdefault("waiting", {})["together"] = together
     first = every[0]
     facts: dict[str, Any] = {key: first[key] for key in _OF_FIRST if key in first}
     facts["started"] = min(filter(None, (each.get("started") for each in every)), default=None)

@@ -12,7 +12,7 @@ from ..errors import VoirError
 from ..model.facts import main_name, number, part
 from ..rundir.reading import Run
 from ..rundir.steps import COMPILED, Stretch, steps_of
-from .straggler import BLOCKS, OWN_PARTS, PAUSE, RankSteps, most_steps
+from .straggler import BLOCKS, OWN_PARTS, PAUSED, RankSteps, most_steps
 
 #: The least rows that are read together. Ranks have the same steps at about the same share of
 #: their rows.
@@ -87,7 +87,7 @@ def _read(member: Run, task: str, most: int) -> MemberSteps | None:
         before = stretch["step"][-1], stretch["end"][-1]
         read: dict[str, list[Any]] = {**columns, "step": numbers, "loss": losses}
         for name, values in read.items():
-            of = pauses if name == PAUSE else stretch[name]
+            of = pauses if name == PAUSED else stretch[name]
             values.extend(of if len(kept) == len(of) else [of[at] for at in kept])
     return MemberSteps(RankSteps(member.rank, numbers, columns), losses) if numbers else None
 
@@ -104,7 +104,7 @@ def _pauses(stretch: Stretch, before: tuple[int, int]) -> list[int]:
     return [
         pause + (max(start - end, 0) if b == a + 1 and a else 0)
         for pause, start, end, (a, b) in zip(
-            stretch[PAUSE], stretch["start"], ends, pairwise(numbers), strict=False
+            stretch[PAUSED], stretch["start"], ends, pairwise(numbers), strict=False
         )
     ]
 

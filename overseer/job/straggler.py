@@ -22,8 +22,8 @@ from statistics import fmean, median, stdev
 from typing import NamedTuple
 
 #: The parts of a step in which a rank can lose time of its own.
-PAUSE = "pause"
-OWN_PARTS = ("loading", "forward", "backward", "optimizer", "other", PAUSE)
+PAUSED = "pause"
+OWN_PARTS = ("loading", "forward", "backward", "optimizer", "other", PAUSED)
 #: Steps that are examined: of each rank, and at most of all ranks; but at least so many of each.
 OF_EACH, OF_ALL, AT_LEAST = 10_000, 400_000, 400
 #: Fewer common steps tell nothing.
@@ -126,7 +126,9 @@ class _Aligned:
         ranks: The ranks.
         numbers: Numbers of the common steps.
         own: Own times, by rank.
-        waits: Waits for other ranks, by rank.
+        waited: Whether a rank waits.
+        longest, together: The longest own time and the shortest wait in each step: a step takes as
+            long as both, and the latter is the communication itself.
         late: Lateness, by rank.
         typical: The own time of a typical step.
     """
@@ -144,11 +146,14 @@ class _Aligned:
         self.numbers = numbers[skip:][-most_steps(len(steps)) :]
         kept = set(self.numbers)
         self._places = [[at for at, n in enumerate(each.numbers) if n in kept] for each in steps]
-        self.waits = self.parts("communication")
+        waits = self.parts("communication")
+        self.waited = any(map(any, waits))
+        self.together = [min(each) for each in zip(*waits, strict=True)]
         self.own = [[0.0] * len(self.numbers) for _ in steps]
         for part in OWN_PARTS:
             columns = zip(self.own, self.parts(part), strict=True)
             self.own = [[a + b for a, b in zip(*each, strict=True)] for each in columns]
+        self.longest = [max(each) for each in zip(*self.own, strict=True)]
         self.late = _lateness(self.own)
         self.typical = median([median(own) for own in self.own]) if self.numbers else 0.0
 
@@ -220,21 +225,34 @@ def find_straggler(steps: Sequence[RankSteps]) -> Straggler | None:
     Args:
         steps: The steps of each rank; at least two ranks.
     """
+    return examine(steps)[0]
+
+
+def examine(steps: Sequence[RankSteps]) -> tuple[Straggler | None, float | None]:
+    """The rank that the others wait for, and the share of time in which all ranks wait at once.
+
+    The second is the communication itself. Each is None if there is none, or too few steps.
+
+    Args:
+        steps: The steps of each rank; at least two ranks.
+    """
     if len(steps) < 2:
-        return None
+        return None, None
     aligned = _Aligned(steps)
     if len(aligned.ranks) < 2 or len(aligned.numbers) < LEAST_STEPS or aligned.typical <= 0:
-        return None
+        return None, None
     constant = _constant(aligned)
     late = _late_places(aligned)
     found = [*constant, *_recurring(aligned, late)]
     chosen = max(found, key=lambda each: each.cost) if found else _rare(aligned, late)
-    if chosen is None:
-        return None
-    if chosen.kind == CONSTANT:  # Others that are constantly late, too.
+    if chosen is not None and chosen.kind == CONSTANT:  # Others may be constantly late, too.
         ranked = sorted(constant, key=lambda each: -each.late)
         chosen = ranked[0]._replace(indices=[each.indices[0] for each in ranked])
-    return _finding(aligned, chosen, late)
+    together = sum(aligned.together) / (sum(aligned.together) + sum(aligned.longest))
+    return (
+        _finding(aligned, chosen, late) if chosen is not None else None,
+        together if aligned.waited else None,
+    )
 
 
 # Constant
@@ -453,18 +471,14 @@ def _part(aligned: _Aligned, index: int, places: Sequence[int]) -> tuple[str, fl
 
 
 def _gain(aligned: _Aligned, indices: Iterable[int], places: Sequence[int]) -> float | None:
-    """By how much the job would be faster if these ranks were not late in these steps.
-
-    A step takes as long as the longest own time, plus the least wait of a rank, which is the
-    communication itself.
-    """
-    if not any(map(any, aligned.waits)):
+    """By how much the job would be faster if these ranks were not late in these steps."""
+    if not aligned.waited:
         return None
     excess = {
         index: max(0.0, median([aligned.late[index][at] for at in places])) for index in indices
     }
-    longest = [max(each) for each in zip(*aligned.own, strict=True)]
-    whole = sum(longest) + sum(min(each) for each in zip(*aligned.waits, strict=True))
+    longest = aligned.longest
+    whole = sum(longest) + sum(aligned.together)
     saved = sum(
         longest[at] - max(own[at] - excess.get(index, 0.0) for index, own in enumerate(aligned.own))
         for at in places

@@ -7,9 +7,10 @@ from typing import Any
 
 from ..model.diagnosis import MIN_DIAGNOSED_SECONDS, Diagnosis
 from ..model.facts import duration, main_task, number, part, percent
-from .straggler import CONSTANT, ONE_OFF, RECURRING
+from ..recorder.sites import PARTS
+from .straggler import CONSTANT, ONE_OFF, RECURRING, ROTATING
 
-#: The share of a job's time that a straggler costs, and the share of every rank's steps that is
+#: The share of a job's time that a straggler costs, and the share of the ranks' steps that is
 #: waiting for others, from which they are the verdict.
 COSTS, COMMUNICATES = 0.05, 0.25
 #: What to look at, by the part in which a straggler loses its time.
@@ -35,13 +36,25 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     if found.get("kind") in (CONSTANT, RECURRING) and cost >= COSTS:
         return Diagnosis("straggler", str(found.get("why")), _next(found)).as_facts()
     steps, step = number(task, "rate.n") or 0.0, number(task, "step_seconds.median") or 0.0
-    waits = number(task, "ranks.waiting.min") or 0.0
-    if waits >= COMMUNICATES and steps * step >= MIN_DIAGNOSED_SECONDS:
-        each = duration(waits * step)
-        why = f"every rank waits {percent(waits)} of its steps for collectives, {each} a step"
+    together, mean = number(task, "ranks.waiting.together") or 0.0, _mean_waiting(task)
+    if mean < COMMUNICATES or steps * step < MIN_DIAGNOSED_SECONDS:
+        return None
+    if together >= COMMUNICATES:
+        each = duration(together * step)
+        why = f"all ranks wait at once in {percent(together)} of the time, {each} a step"
         then = "larger batches per rank, gradient accumulation, a faster network between ranks"
         return Diagnosis("communication-bound", why, then).as_facts()
-    return None
+    why = f"ranks wait {percent(mean)} of their steps for the last one"
+    if found.get("kind") == ROTATING:
+        why += ", another each time"
+    then = "what varies from step to step: sizes of batches, loading, garbage collection"
+    return Diagnosis("waiting for other ranks", why, then).as_facts()
+
+
+def _mean_waiting(task: Mapping[str, Any]) -> float:
+    """The mean share of the ranks' steps that is waiting."""
+    parts = [number(dict(task), f"breakdown.{name}") or 0.0 for name in PARTS]
+    return (number(dict(task), "breakdown.communication") or 0.0) / (sum(parts) or 1.0)
 
 
 def _next(found: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Minimum steps and seconds for a verdict.
 MIN_DIAGNOSED_STEPS, MIN_DIAGNOSED_SECONDS = 12, 0.25
 #: Shares of time from which a verdict is given.
-LOADER_LIMIT, HOST_LIMIT, PAUSE_LIMIT, COMPUTE_LIMIT = 0.25, 0.35, 0.3, 0.75
+LOADER_LIMIT, HOST_LIMIT, PAUSE_LIMIT, COMPUTE_LIMIT, WAITING_LIMIT = 0.25, 0.35, 0.3, 0.75, 0.25
 #: A bottleneck of this share outranks doubts about the figures.
 DOMINANT = 0.5
 #: Parts of shorter steps may be mostly voir's own cost; seconds.
@@ -73,7 +73,8 @@ class Diagnosis:
 
     Attributes:
         verdict: One of ``loader-bound``, ``compute-bound``, ``host-bound``, ``pause-heavy``,
-            ``memory growing``, ``throttled``, ``never steady``, ``no bottleneck found``.
+            ``memory growing``, ``throttled``, ``never steady``, ``waiting for other ranks``,
+            ``no bottleneck found``; of a job also ``straggler``, ``communication-bound``.
         why: The figure that shows it.
         next: What to try, if anything.
     """
@@ -182,7 +183,7 @@ def _diagnosed(run: Facts, found: Facts) -> Diagnosis | None:
         at(task.facts, "steady.verdict") == "never steady"  # Perhaps due to other programs.
         or _compute(run, task, -slack) is not None
         or _device_busy(run, task) is not None
-        or task.parts.get("communication", 0.0) >= LOADER_LIMIT - slack
+        or task.parts.get("communication", 0.0) >= WAITING_LIMIT - slack
     )
     return None if uncertain else _nothing(task)
 
@@ -205,6 +206,9 @@ def _losses(run: Facts, task: _TimeShares, slack: float) -> Iterator[tuple[float
         yield loading * stepping, _loader(run, task, loading)
     if task.pause >= PAUSE_LIMIT + slack:
         yield task.pause, _pauses(task)
+    waiting = task.parts.get("communication", 0.0)
+    if (number(run, "world_size") or 0) > 1 and task.exceeds(waiting, WAITING_LIMIT, slack):
+        yield waiting * stepping, _waiting(task, waiting)
     if task.other is not None and task.exceeds(task.other, HOST_LIMIT, slack):
         # It may be waiting for a busy device.
         on_host = at(task.facts, "rate.clock") in (None, HOST_CLOCK)
@@ -229,6 +233,13 @@ def _loader(run: Facts, task: _TimeShares, share: float) -> Diagnosis:
     if (number(run, "host.cpu.mean") or 0.0) >= 90 and not _disturbed(run):
         then = "do less for each item, or preprocess once: the processors are full"
     return Diagnosis("loader-bound", why, then)
+
+
+def _waiting(task: _TimeShares, share: float) -> Diagnosis:
+    why = f"{percent(share)} of a step, {duration(task.each(share))}, waits for other ranks"
+    return Diagnosis(
+        "waiting for other ranks", why, "voir show of the whole job names the last one"
+    )
 
 
 def _pauses(task: _TimeShares) -> Diagnosis:

@@ -88,6 +88,20 @@ def test_the_steps_of_a_long_job_are_sampled_over_all_of_it(tmp_path: Path) -> N
     assert 9900 < found["examined"] <= 10_000
 
 
+@pytest.mark.parametrize(("verdict", "why", "more"), [
+    ("communication-bound", "all ranks wait at once in 37 % of the time, 61 ms a step",
+     {"collective": 0.06}),
+    ("waiting for other ranks",
+     "ranks wait 41 % of their steps for the last one, another each time",
+     {"slow": [Slow(None, 0.9)]}),
+])  # fmt: skip
+def test_waiting_that_no_rank_causes_is_the_verdict_of_the_job(
+    tmp_path: Path, verdict: str, why: str, more: dict[str, Any]
+) -> None:
+    facts = facts_of(SimulatedJob(8, 200, 1, 0.03, tails=0.0, **more), tmp_path)
+    assert (facts["diagnosis"]["verdict"], facts["diagnosis"]["why"]) == (verdict, why)
+
+
 def test_ranks_that_see_the_same_batch_count_once(tmp_path: Path) -> None:
     job = SimulatedJob(4, 100, 1)
     alike = facts_of(job, tmp_path / "1", same_losses=True)

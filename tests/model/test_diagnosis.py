@@ -134,6 +134,10 @@ RUNS: dict[str, Facts] = {
     "very uneven steps beside other programs": run(
         1.0, 9.0, verdict="never steady", host=CROWD,
         task={"rate": {"wall": 3200, "n": 1000, "q1": 1900.0, "q3": 3400.0}}),
+    # waiting for other ranks
+    "a rank that waits": run(parts={**WORK, "backward": 2.4, "communication": 3.5}, world_size=4),
+    "a rank that waits, and a leak": run(
+        parts={**WORK, "backward": 1.4, "communication": 4.5}, world_size=2, host=LEAK),
     # no bottleneck found
     "loading and pauses": run(1.0, 9.0, {"evaluation": (1.0, 2)}),
     "a little of everything": run(
