@@ -107,6 +107,7 @@ class Machine:
     Attributes:
         cores: The processors that may be used.
         by_core: Whether the load of each processor is read too.
+        whole: Whether the machine's use is read, not only the script's.
         tree: The script's processes, if their use is read.
         host: Processor use of the machine.
         script: Processor use of the script.
@@ -115,7 +116,7 @@ class Machine:
 
     def __init__(self, root: str = "") -> None:
         self.cores, self._root = Cores(root), root
-        self.by_core, self._each = False, list[tuple[float, float]]()
+        self.by_core, self._each, self.whole = False, list[tuple[float, float]](), True
         self.tree: Any = None  # A Tree of process.py, which imports this.
         self.host, self.script = Share(), Share()
         self.limited_by: str | None = None
@@ -128,7 +129,7 @@ class Machine:
         last = self._last
         if last is not None and now_ns == last[0]:
             return
-        busy, total = self.cores.counters(now_ns)
+        busy, total = self.cores.counters(now_ns) if self.whole else (0.0, 0.0)
         script = self.tree.read(now_ns) if self.tree is not None else 0.0
         self._last = now_ns, busy, total
         if last is not None:

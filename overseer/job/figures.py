@@ -19,7 +19,7 @@ MOST_PROBLEMS = 200
 #: Facts that a job has from its first process.
 _OF_FIRST = (
     "schema", "name", "tags", "argv", "script", "voirfiles", "world_size", "version", "app",
-    "provenance", "started", "stopped_early", "progress", "values", "loader_workers", "host",
+    "provenance", "started", "stopped_early", "progress", "values", "loader_workers",
     "probes", "instruments",
 )  # fmt: skip
 #: Why the items of ranks do not add up.
@@ -76,7 +76,10 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     facts["tasks"] = tasks
     facts["problems"] = _problems(members)
     facts["verify"] = _checks(every)
-    facts["devices"] = [device for each in every for device in entries(each, "devices")]
+    facts["host"] = _host(run, every)
+    devices = [device for each in every for device in entries(each, "devices")]
+    named = {str(one.get("uuid", number)): one for number, one in enumerate(devices)}
+    facts["devices"] = [*named.values()]
     facts["overhead"] = max(
         (part(each, "overhead") for each in every),
         key=lambda each: number(each, "share") or 0.0,
@@ -304,6 +307,26 @@ def _attempt(run: Run) -> dict[str, Any]:
         "why": f"rank {failed[0].rank}: {why_failed(failed[0].facts)}" if failed else None,
     }
     return {key: value for key, value in made.items() if value is not None}
+
+
+def _host(run: Run, every: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The first machine, sampled by its first rank, with the use of all ranks there as script's."""
+    if run.starter is not None:  # What it started is among its processes.
+        return dict(part(run.starter.facts, "host")) or None
+    first = every[0]
+    host = {name: {**part(first, "host", name)} for name in part(first, "host")}
+    if not host or at(first, "host.cpu.limited_by") == "affinity":  # Each rank may have its own.
+        return host or None
+    here = [each for each in every if each.get("place") == first.get("place")]
+    for kind, keys in {"cpu": ("mean", "max"), "memory": ("peak", "growth")}.items():
+        sums = {key: _sum(here, f"host.{kind}.process.{key}") for key in keys}
+        known = {key: value for key, value in sums.items() if value is not None}
+        if known and kind in host:
+            top = number(host[kind], "max" if kind == "cpu" else "total")
+            host[kind]["process"] = {
+                key: value if top is None else min(value, top) for key, value in known.items()
+            }
+    return host
 
 
 def _checks(every: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

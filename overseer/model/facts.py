@@ -103,7 +103,14 @@ def pause_share(task: Facts) -> float | None:
 
 
 def others_share(run: Facts) -> float | None:
-    """The share of the processors that other programs used; None if not sampled."""
+    """The share of the processors that other programs used; None if not known.
+
+    The record of one of several ranks does not tell them from other programs, unless the rank has
+    processors of its own.
+    """
+    several = run.get("rank") is not None and run.get("world_size") != 1
+    if several and at(run, "host.cpu.limited_by") != "affinity":
+        return None
     whole, own = number(run, "host.cpu.mean"), number(run, "host.cpu.process.mean")
     return max(0.0, whole - own) / 100 if whole is not None and own is not None else None
 

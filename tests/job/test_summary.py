@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 from overseer.job.summary import facts_of_job, problems_of_others, ranges, summary_facts
+from overseer.model.facts import others_share
 from overseer.rundir.job import place
 from tests.running import VOIR, Place, environment
 
@@ -95,6 +96,22 @@ def test_the_checks_of_all_ranks_are_told_by_the_worst(tmp_path):
     assert [(one["verdict"], one["evidence"]) for one in checks] == [
         ("PASS", "200"), ("FAIL", "rank 1: 1"),
     ]  # fmt: skip
+
+
+def test_ranks_of_one_job_are_no_other_programs(tmp_path):
+    own = {"process": {"mean": 40.0, "max": 60.0}}
+    for rank in range(2):
+        cpu = {"mean": 85.0, "max": 99.0, "cores": 2} if rank == 0 else {}
+        memory = {"total": 100, "process": {"peak": 30}}
+        host = {"cpu": cpu | own, "memory": memory}
+        facts = put(tmp_path, rank, host=host, devices=[{"uuid": "GPU-1"}])
+        assert others_share(facts) is None
+    put(tmp_path, 2, at="elsewhere", host={"cpu": own})
+    facts = facts_of_job(tmp_path)
+    assert others_share(facts) == pytest.approx(0.05)
+    assert facts["host"]["cpu"]["process"] == {"mean": 80.0, "max": 99.0}
+    assert facts["host"]["memory"]["process"] == {"peak": 60}
+    assert len(facts["devices"]) == 1
 
 
 LOOP = """

@@ -32,6 +32,8 @@ class FakeOverseer:
         self.clock = FakeClock(now_ns=10**9)
         self.measuring = SimpleNamespace(stepped=lambda: None)
         self.summary: dict[str, Any] = {}
+        self.environ: dict[str, str] = {}
+        self.context = SimpleNamespace(joins="")
         self.events: list[dict[str, Any]] = []
         self.problems: list[Problem] = []
         self.report = self.problems.append

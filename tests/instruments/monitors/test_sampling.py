@@ -159,6 +159,7 @@ def options(ov: Any, *argv: str) -> None:
     ov.argparser = argparse.ArgumentParser()
     ov.require(instrument_monitors)
     ov.end("init")
+    ov.argparser.set_defaults(ranks=None)
     ov.options = ov.argparser.parse_args(argv)
     ov.end("parse_args", "load_script")
 
@@ -177,6 +178,32 @@ OPTIONS = {
 def test_the_options_say_what_is_sampled_and_how_often(ov: FakeOverseer, argv: str) -> None:
     options(ov, *argv.split())
     assert [timer.seconds for timer in ov.timers] == OPTIONS[argv]
+
+
+RANK = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "joins", "expected"),
+    [
+        ({**RANK, "LOCAL_RANK": "0"}, "", [True, True]),
+        (RANK, "", [False]),
+        ({**RANK, "CUDA_VISIBLE_DEVICES": "0,1"}, "", [False]),
+        ({**RANK, "CUDA_VISIBLE_DEVICES": "1"}, "", [False, True]),
+        ({}, "/a/run", [False]),
+    ],
+)
+def test_one_rank_samples_the_machine_and_each_its_own_processes(
+    ov: FakeOverseer, environ: dict[str, str], joins: str, expected: list[bool]
+) -> None:
+    ov.environ, ov.context.joins = environ, joins
+    options(ov)
+    assert len(ov.timers) == len(expected)
+    ov.tick(times=3)
+    ov.end("run_script")
+    cpu = ov.summary["host"]["cpu"]
+    assert ("mean" in cpu, "mean" in cpu["process"]) == (expected[0], True)
+    assert ("total" in ov.summary["host"]["memory"]) == expected[0]
 
 
 VOIRFILE = """
