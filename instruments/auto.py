@@ -48,7 +48,7 @@ PICKLERS = ("cloudpickle.cloudpickle", "joblib.externals.cloudpickle.cloudpickle
 TORCH_NAMES = ("Tensor", "_C", "nn", "optim")
 #: Method calls that make a loop a training loop.
 LEARNS = frozenset({"backward", "step"})
-RUN_EACH = "Run each process under voir, as `torchrun --no-python voir SCRIPT` does."
+FOLLOW = "voir --follow-children records Python programs that the script starts, too."
 
 
 def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
@@ -63,7 +63,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args
     if not ov.options.auto:
         return
-    undo, before = ExitStack(), processes()
+    undo = ExitStack()
 
     @cache
     def places() -> Places:
@@ -101,25 +101,17 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     }
     watches = [on_import(name, place) for name, place in waits.items()]
     watches.append(on_import("torch.distributed.distributed_c10d", partial(_ranks, ov, places)))
+    for watch in watches:
+        undo.callback(watch.dispose)
+    ov.placed.append(undo.close)
     try:
         yield ov.phases.run_script(priority=60)  # Before the steps are summed up.
     finally:
-        for watch in watches:
-            watch.dispose()
         undo.close()
-    started = processes() - before
-    fold = ov.measured.fold if ov.measured is not None else None
-    if started and fold is not None and not fold.tasks:  # None: it has not imported PyTorch.
-        n = "a process" if started == 1 else f"{started} processes"
-        what = f"no step was seen, but the script started {n} that voir cannot see"
-        ov.report(Problem("other-processes", "auto", what, remedy=RUN_EACH))
-
-
-def processes() -> int:
-    """Number of processes that the script has started with :mod:`multiprocessing`."""
-    started = getattr(sys.modules.get("multiprocessing.process"), "_process_counter", None)
-    text = repr(started)  # For example: count(3).
-    return int(text[6:-1]) - 1 if text.startswith("count(") and text[6:-1].isdecimal() else 0
+    if ov.unrecorded and not (ov.measured is not None and ov.measured.facts()):
+        others = f" and {len(ov.unrecorded) - 1} more" if len(ov.unrecorded) > 1 else ""
+        what = f"no step was seen, but the script started {ov.unrecorded[0]}{others}"
+        ov.report(Problem("other-processes", "auto", what, remedy=FOLLOW))
 
 
 def _go_over(tree: Any) -> None:

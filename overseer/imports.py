@@ -41,11 +41,11 @@ def on_import(name: str, callback: Callback) -> Watch:
     The callback is called at most once. Its exceptions do not reach the script's import; they are
     passed to the functions registered with :func:`on_failure`.
     """
-    if _is_there(name):
+    if is_imported(name):
         callback(sys.modules[name])
         return Watch(lambda: None)
     watch = _watcher.add(_watcher.callbacks, name, callback)
-    if _is_there(name):
+    if is_imported(name):
         _watcher.loaded(name)  # Another thread has just imported it.
     return watch
 
@@ -64,7 +64,8 @@ def transform_source(name: str, transform: Transform) -> Watch:
     return _watcher.add(_watcher.transforms, name, transform)
 
 
-def _is_there(name: str) -> bool:
+def is_imported(name: str) -> bool:
+    """Whether a module has been executed."""
     module = sys.modules.get(name)
     spec = getattr(module, "__spec__", None)
     return module is not None and not getattr(spec, "_initializing", False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import wraps
 
+from overseer.engine.overseer import active
 from overseer.rundir.job import Rank
 
 TYPE_CHECKING = False
@@ -33,10 +34,11 @@ def place(ov: Overseer, places: Places, c10d: Any) -> None:
     @wraps(inner)
     def _update_default_pg(group: Any) -> Any:
         try:
-            if group is not None and ov.context.rank is None:
-                ov.context.rank = rank_in(group)
-                if ov.context.rank is not None:
-                    ov.join_job()
+            run = active() or ov  # A forked process has a run of its own.
+            if group is not None and run.context.rank is None:
+                run.context.rank = rank_in(group)
+                if run.context.rank is not None and not run.is_inherited:
+                    run.join_job()
         except Exception:  # Then the launcher's variables tell the rank.
             pass
         return inner(group)

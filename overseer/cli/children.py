@@ -1,88 +1,83 @@
-"""Runs the Python programs that a script starts under voir, in the directory of its run."""
+"""Records the processes that a script starts with ``multiprocessing``, beside its own run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
 
-from ..context import JOINS
-from ..engine.overseer import Overseer
-from ..errors import Problem
-from ..launch import Program, current_directory
-from ..launch.commands import PythonCommand, finds_voir, watch_commands
+from ..engine.child import ChildRun, state_of, when_working
+from ..engine.overseer import Overseer, active
+from ..engine.voirfile import stock
+from ..imports import is_imported, on_import
+from ..launch import DeadlySignals, before_exec
+from ..launch.processes import Followed, at_end
 
-#: Options that name files.
-PATHS = ("--voirfile", "--config", "--run-dir")
-#: Variables of a script that starts itself again for the other ranks of its job.
-OF_RANKS = ("RANK", "LOCAL_RANK")
+#: Where voir is found.
+VOIR_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+#: Modules of the instruments of a process that another run started; if it has inherited hooks.
+SPAWNED, INHERITED = ("auto", "rate"), ("rate",)
 
 
-def follow_commands(overseer: Overseer) -> Callable[[], None]:
-    """Run programs that the script starts with ``subprocess`` under voir.
+def follow_processes(overseer: Overseer) -> Followed:
+    """Record the processes that the script starts with ``multiprocessing``, while it is open."""
 
-    These are the script itself, started again as another rank, and with ``--follow-children`` all
-    others.
-
-    Returns:
-        Ends it.
-    """
-    options, program = overseer.options, overseer.program
-    own, _ = overseer.argparser.split(overseer.argv)
-    own = absolute(own, current_directory())
-    missed: list[PythonCommand] = []
-
-    def rewrite(
-        command: PythonCommand, cwd: str | None, environ: Mapping[str, str] | None
-    ) -> tuple[list[str], Mapping[str, str] | None] | None:
-        environ = os.environ if environ is None else environ
-        is_rank = is_again(command, program, cwd) and any(name in environ for name in OF_RANKS)
-        words = under_voir(command, own)
-        if words is None or not (is_rank or options.follow_children):
-            return None
+    def share() -> str:
         assert overseer.recording is not None
-        shared = overseer.recording.directory.share()
-        if not shared:
-            return None
-        if not finds_voir(command.start, cwd, environ):
-            if not missed:
-                missed.append(command)
-                what = f"{command.target[0]} is not recorded: its python does not find voir"
-                remedy = "Install voir for it, or start it with the same options."
-                overseer.report(Problem("other-processes", "voir", what, remedy=remedy))
-            return None
-        return words, {**environ, JOINS: shared}
+        return overseer.recording.directory.share()
 
-    return watch_commands(rewrite)
+    def state() -> dict[str, Any]:
+        return {"home": VOIR_HOME, "state": state_of(overseer, share())}
 
+    def forked() -> None:
+        # Read here: a process that the script has started may start others itself.
+        parent = active() or overseer
+        known = state_of(overseer, share())
+        parent.context.rank = None  # That of the parent itself.
+        if is_imported("torch"):
+            when_working(lambda: begin(known, parent))
+            return
+        for remove in parent.placed:
+            remove()
+        on_import("torch", lambda torch: begin(known))
 
-def is_again(command: PythonCommand, program: Program | None, cwd: str | None) -> bool:
-    """Whether a command runs the same script or module."""
-    if program is None:
-        return False
-    if command.target[0] == "-m":
-        return program.target.kind == "module" and command.target[1] == program.target.name
-    started = os.path.join(cwd or "", command.target[0])
-    return program.file is not None and os.path.abspath(started) == os.path.abspath(program.file)
+    return Followed(share, state, forked)
 
 
-def under_voir(command: PythonCommand, own: list[str]) -> list[str] | None:
-    """The words of a command with voir in front of the program; None if it is there already."""
-    name = command.target[1] if command.target[0] == "-m" else command.target[0]
-    if os.path.basename(name) == "voir":
-        return None
-    return [*command.start, "-m", "voir", *own, *command.target]
+def begin(state: dict[str, Any], parent: Overseer | None = None) -> None:
+    """Begin a run in this process of ``multiprocessing``; never raises.
 
+    Args:
+        state: From :func:`.state_of`.
+        parent: The run whose hooks this process has inherited; None: it places its own.
+    """
+    try:
+        child, undo = ChildRun(state, parent), ExitStack()
 
-def absolute(own: list[str], place: str) -> list[str]:
-    """voir's options with absolute paths: a program may be started in another directory."""
-    made, names_path = list[str](), False
-    for token in own:
-        name, equals, value = token.partition("=")
-        if names_path:
-            made.append(os.path.join(place, token))
-        elif equals and name in PATHS:
-            made.append(f"{name}={os.path.join(place, value)}")
-        else:
-            made.append(token)
-        names_path = not names_path and token in PATHS
-    return made
+        def end(error: BaseException | None) -> bool:
+            stopped = child.close_with(error)
+            undo.close()
+            return stopped
+
+        def commands(subprocess: Any) -> None:
+            from .programs import follow_commands
+
+            undo.callback(follow_commands(child))
+
+        undo.enter_context(DeadlySignals(child.end_by_signal, lambda: child.context.outcome.over))
+        undo.enter_context(before_exec(child.end_by_exec))
+        if parent is None:
+            undo.enter_context(follow_processes(child))
+            undo.callback(on_import("subprocess", commands).dispose)
+        names = SPAWNED if parent is None else INHERITED
+        if state["options"].get("stop") is not None:
+            names = (*names, "early_stop")
+        child.add_instruments(stock(lambda module, always: module in names))
+        at_end(end)
+        child.begin(state["argv"])
+        if parent is not None:
+            child.measuring.begin()
+        if child.context.rank is not None:
+            child.join_job()
+    except Exception:  # Then the process is not recorded.
+        pass

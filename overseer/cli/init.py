@@ -12,6 +12,7 @@ from errno import EACCES, ENOENT
 from tempfile import NamedTemporaryFile
 
 from ..errors import VoirError, clean
+from ..launch import is_launcher
 from ..launch.script import module_file
 from ..probes.selector import MAIN
 from ..script_analysis.observed import observe
@@ -111,6 +112,9 @@ def _script(options: Namespace) -> tuple[ModuleSource, str, str]:
         return script, os.path.dirname(os.path.abspath(script.path)), ""
     if options.script is not None:
         options.arguments.insert(0, options.script)
+    if is_launcher(["-m", options.module]):
+        what = f"{options.module} starts other processes, and makes no steps itself"
+        raise VoirError("init-script", what, "Run voir init on the script that it starts.")
     name, _, function = options.module.partition(":")
     path = module_file(name, main=not function)
     if path is None:
@@ -148,7 +152,7 @@ def _of_the_run(seen: dict[str, Any]) -> Iterator[str]:
         yield f"{torch}; using its source only"
         if seen.get("children", 0) > CHILDREN:
             worked = f"its child processes used {seen['children']:.1f} s of CPU time"
-            yield f"{worked}: if they train, run voir init on their script"
+            yield f"{worked}: if they train, a voirfile's probes do not reach them"
     yield from (what for what, _ in seen.get("problems", ()))
 
 

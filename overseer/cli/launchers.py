@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from ..engine.options import target_of
 from ..launch import CannotRun, Ending, Program, current_directory, locate
 from ..launch.commands import PythonCommand, finds_voir, watch_commands
-from .children import absolute, under_voir
 from .notices import Notices
+from .programs import absolute, under_voir
 
 
 def launch(own: list[str], target: list[str], notices: Notices) -> None:

@@ -6,18 +6,17 @@ import gc
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from importlib import import_module
 from itertools import chain
 
 from ..boundary import name_of, said
 from ..clock import BEGUN_CPU_NS
-from ..context import JOINS, REPLACED, maybe_rank
+from ..context import JOINS, maybe_rank
 from ..engine.options import HelpAsked, OptionParser, add_options
 from ..engine.overseer import Overseer
 from ..engine.settings import configurations, nearest
-from ..engine.voirfile import Found, contributed, find, load
+from ..engine.voirfile import Found, contributed, find, load, stock
 from ..errors import Problem, VoirError
 from ..files import bounded
 from ..imports import on_import
@@ -26,8 +25,8 @@ from ..launch import (
     Ending,
     before_exec,
     current_directory,
-    end_script_limit,
     in_child,
+    is_launcher,
 )
 from .notices import STRICT, UNVERIFIED, USAGE, Notices, screen
 
@@ -49,11 +48,6 @@ COMMANDS = {
     "doctor": ("", "check the installation, or a run"),
     "init": ("SCRIPT", "write a voirfile for a script"),
 }
-#: Programs that start the processes of a job: modules, and the scripts that run them.
-LAUNCHERS = {
-    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
-    "torchrun", "accelerate", "accelerate-launch",
-}  # fmt: skip
 #: Words that people type for a command or an option.
 MEANT = {"help": "--help", "version": "--version", "list": "runs", "ls": "runs"}
 #: Options that determine which voirfiles apply.
@@ -124,13 +118,6 @@ def is_runnable(name: str) -> bool:
     return os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py"))
 
 
-def is_launcher(target: list[str]) -> bool:
-    """Test whether a command's program starts the processes of a job."""
-    if target[:1] == ["-m"]:
-        return target[1:2] != [] and target[1] in LAUNCHERS
-    return bool(target) and os.path.basename(target[0].removeprefix("-m")) in LAUNCHERS
-
-
 def prepare(argv: list[str], options: Namespace, script: str | None, notices: Notices) -> Overseer:
     """Create an Overseer with the stock instruments and those of the voirfiles that apply.
 
@@ -155,24 +142,12 @@ def prepare(argv: list[str], options: Namespace, script: str | None, notices: No
     if found:
         overseer.watch_instruments()
     others = contributed(report)
-    ours = _stock(options.plain and not (found or others))
+    plain = options.plain and not (found or others)
+    ours = stock(lambda module, always: always or not plain)  # Importing takes time.
     overseer.argparser.yielding.update(map(name_of, ours))
     overseer.add_instruments([*ours, *others])
     overseer.add_instruments(load(found, report))
     return overseer
-
-
-def _stock(plain: bool) -> list[Callable[..., Any]]:
-    """Return the stock instruments; if ``plain``, only those that run without an option.
-
-    Importing the others takes time.
-    """
-    package = import_module("instruments")
-    return [
-        getattr(import_module(f".{module}", package.__name__), name)
-        for module, name, always in package.__instruments__
-        if always or not plain
-    ]
 
 
 # Before voirfiles are loaded: which ones apply, and which script is probably meant
@@ -328,14 +303,20 @@ def following(overseer: Overseer) -> Iterator[None]:
     """Record processes that the script starts, once it imports the modules that start them."""
     with ExitStack() as undo:
 
-        def follow(module: Any) -> None:
-            from .children import follow_commands
+        def commands(subprocess: Any) -> None:
+            from .programs import follow_commands
 
             undo.callback(follow_commands(overseer))
 
+        def processes(process: Any) -> None:
+            from .children import follow_processes
+
+            undo.enter_context(follow_processes(overseer))
+
         def ready() -> None:
             if not overseer.options.no_record:
-                undo.callback(on_import("subprocess", follow).dispose)
+                undo.callback(on_import("subprocess", commands).dispose)
+                undo.callback(on_import("multiprocessing.process", processes).dispose)
 
         overseer.on_ready.append(ready)
         yield
@@ -374,20 +355,13 @@ def show_help(text: str) -> None:
 
 def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
     """End the run cleanly, on top of the script's frames, before a signal ends the process."""
-    end_script_limit()
-    overseer.context.outcome.exit_status = -signum
-    if overseer.recording is not None:
-        overseer.recording.begin()  # A script that lets no other thread run has no record yet.
-    overseer.finalize()
+    overseer.end_by_signal(signum)
     show(overseer, notices)
 
 
 def replaced(overseer: Overseer, notices: Notices) -> None:
     """End the run cleanly before another program replaces the process."""
-    end_script_limit()
-    if overseer.status != "finalized" and overseer.recording is not None:
-        overseer.context.outcome.ended_by = REPLACED
-        overseer.finalize()
+    if overseer.end_by_exec():
         show(overseer, notices)
 
 

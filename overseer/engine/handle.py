@@ -14,7 +14,7 @@ from ..boundary import Guarded, StopProgram, current, here, name_of
 from ..clock import Clock, Overhead, monotonic, time_ns
 from ..context import VERSION, Context, Own
 from ..errors import Problem, UsageError
-from ..launch import Program, in_child
+from ..launch import Program
 from ..timers import Timer
 from .bus import Bus, Subscription
 from .ending import RunEnding, Stopping, reason_of
@@ -93,6 +93,9 @@ class Handle(Scheduler):
         exit: Closed when the run is over.
         on_source: Called with the syntax tree of the script, which they may change in place.
         on_ready: Called just before the script's first code runs.
+        placed: Functions that remove what is placed in libraries; called in a child of a fork that
+            begins a run of its own.
+        unrecorded: Python programs that the script has started and that are not recorded.
         profilers: Start tracing a part of the script; each returns the function that ends it.
         failed_checks: Number of checks that failed under ``--verify``.
         dashed: True if a dashboard has shown the figures on a terminal.
@@ -128,7 +131,7 @@ class Handle(Scheduler):
         self.problems, self.summary = self.context.problems, self.context.summary
         # Any thread may report, or be the first to need the measuring or the probes.
         self._reporting, self._making = threading.RLock(), threading.RLock()
-        self._tell = tell or self._write
+        self._tell, self._process = tell or self._write, os.getpid()
         super().__init__(PHASES, args=(self,))
         self.bus, self.log_bus = Bus(self.report, records=True), Bus(self.report)
         self.log = LogStream(self.log_bus)
@@ -145,11 +148,18 @@ class Handle(Scheduler):
         self.failed_checks = 0
         self.on_source: list[Callable[[ast.Module], object]] = []
         self.on_ready: list[Callable[[], object]] = []
+        self.unrecorded: list[str] = []
+        self.placed: list[Callable[[], object]] = []
         self.profilers: list[Callable[..., Callable[[], object]]] = []
         self.stopping = Stopping(lambda: self.measuring.alarm)
         self.ending = RunEnding(self.context, self.stopping, self._disarm)
         self.exit = ExitStack()
         add_options(self.argparser)
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is a child of a fork, whose parent the run belongs to."""
+        return os.getpid() != self._process
 
     # For instruments
 
@@ -391,7 +401,7 @@ class Handle(Scheduler):
 
     def report(self, problem: Problem) -> None:
         """Show ``problem`` to the user, once, and keep it in the run's record."""
-        if in_child():
+        if self.is_inherited:
             return
         with self._reporting:
             if problem in self.problems:

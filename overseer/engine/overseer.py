@@ -12,10 +12,10 @@ from importlib import import_module
 from ..boundary import StopProgram, on_stop
 from ..boundary import problem as problem_of
 from ..clock import process_start
-from ..context import maybe_rank
+from ..context import REPLACED, maybe_rank
 from ..errors import Problem, UsageError, VoirError
 from ..files import bounded
-from ..launch import current_directory, exit_status, in_child, locate
+from ..launch import current_directory, end_script_limit, exit_status, locate
 from ..recorder import recorder, table
 from .handle import Handle
 from .options import HelpAsked, target_of
@@ -23,7 +23,7 @@ from .settings import configurations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..launch import Target
@@ -65,10 +65,14 @@ def _in_progress(ov: Overseer) -> Iterator[None]:
 class Overseer(Handle):
     """Runs a script under instruments: call it with a command line.
 
+    Attributes:
+        own: voir's options as they were typed, without the script.
+
     A run can also be started and ended by two calls, ``begin`` and ``finish``. The script is then
     run by :meth:`run_script`, or is the code of a process that was already running.
     """
 
+    own: Sequence[str] = ()
     _target: Target | None = None
     _modules: Mapping[str, Any] = {}
 
@@ -159,6 +163,33 @@ class Overseer(Handle):
         if self.ending.late is not None:
             raise self.ending.late
 
+    @property
+    def records_end(self) -> bool:
+        """Whether a process that is killed is recorded even if nothing else was."""
+        return True
+
+    @property
+    def target(self) -> Target | None:
+        """The program that the command line names."""
+        return self._target
+
+    def end_by_signal(self, signum: int) -> None:
+        """End the run before a signal ends the process, on top of the script's frames."""
+        end_script_limit()
+        self.context.outcome.exit_status = -signum
+        if self.recording is not None and self.records_end:
+            self.recording.begin()  # A script that lets no other thread run has no record yet.
+        self.finalize()
+
+    def end_by_exec(self) -> bool:
+        """End the run before another program replaces the process; return whether it went on."""
+        end_script_limit()
+        if self.status == "finalized" or self.recording is None:
+            return False
+        self.context.outcome.ended_by = REPLACED
+        self.finalize()
+        return True
+
     # Phases
 
     def _open_recorder(self) -> None:
@@ -185,7 +216,7 @@ class Overseer(Handle):
         thrown = None if exit_status(error) == 0 else error
         for one in (phase,) if error is None else (phase, run_script):
             # The child of a fork also leaves the script here; the run is not its own.
-            if one.pending and not in_child():
+            if one.pending and not self.is_inherited:
                 self.end(one, value, thrown)
         if error is not None:
             raise error
@@ -194,6 +225,7 @@ class Overseer(Handle):
     def _parse(self, argv: list[str]) -> Target | None:
         parser = self.argparser
         own, rest = parser.split(argv)
+        self.own = own
         for found in configurations(own, self.environ, current_directory(), self.report):
             parser.add_config(*found)
         if asked := {"-h", "--help", "--help-all"} & set(own):
@@ -268,7 +300,7 @@ class Overseer(Handle):
 
     def finalize(self) -> None:
         """Close the run, once: complete the streams, end ``finalize``, close the record."""
-        if self.status == "finalized" or in_child():
+        if self.status == "finalized" or self.is_inherited:
             return
         self.status, self.context.outcome.over = "finalized", True
         self._restore_modules()

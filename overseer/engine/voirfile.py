@@ -270,6 +270,23 @@ def _old_names(source: bytes) -> Iterator[None]:
         del sys.modules[package.__name__], sys.modules[module.__name__]
 
 
+# Stock instruments
+
+
+def stock(wanted: Callable[[str, bool], bool]) -> list[Callable[..., Any]]:
+    """Load stock instruments.
+
+    Args:
+        wanted: Whether to load one, by its module, and whether it works without an option.
+    """
+    package = import_module("instruments")
+    return [
+        getattr(import_module(f".{module}", package.__name__), name)
+        for module, name, always in package.__instruments__
+        if wanted(module, always)
+    ]
+
+
 # Installed distributions
 
 

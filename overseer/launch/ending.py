@@ -293,9 +293,11 @@ def before_exec(finalize: Callable[[], object]) -> Iterator[None]:
 
 
 def _finalizing(execute: Any, finalize: Callable[[], object]) -> Any:
+    process = os.getpid()
+
     @wraps(execute)
     def replace(path: Any, *args: Any, **kwargs: Any) -> Any:
-        if not in_child() and _can_be(path):
+        if os.getpid() == process and _can_be(path):
             finalize()
         return execute(path, *args, **kwargs)
 

@@ -32,10 +32,23 @@ if TYPE_CHECKING:
 #: reference.
 _started_in = sys.modules.get("__main__")
 
+#: Programs that start the processes of a job: modules, and the scripts that run them.
+LAUNCHERS = {
+    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
+    "torchrun", "accelerate", "accelerate-launch",
+}  # fmt: skip
+
 
 def started_as_command() -> bool:
     """True for the command ``voir``, False for ``python -m voir``."""
     return getattr(_started_in, "__spec__", None) is None
+
+
+def is_launcher(target: list[str]) -> bool:
+    """Test whether a command's program starts the processes of a job."""
+    if target[:1] == ["-m"]:
+        return target[1:2] != [] and target[1] in LAUNCHERS
+    return bool(target) and os.path.basename(target[0].removeprefix("-m")) in LAUNCHERS
 
 
 class Target:

@@ -75,7 +75,7 @@ class DeadlySignals:
         self._arrivals: dict[int, ArrivalFile] = {}
         look = Guarded(self._look, "voir", lambda problem: None)
         self._watch = Timer(POLL_SECONDS, look, POLL_SECONDS, id)
-        self._dying = threading.Lock()
+        self._dying, self._process = threading.Lock(), os.getpid()
         self._blocked = threading.local()
 
     def __enter__(self) -> DeadlySignals:
@@ -129,14 +129,14 @@ class DeadlySignals:
         self._unblock()
 
     def _die(self, signum: int, restore: Callable[..., object] = signal.signal) -> None:
-        if not in_child() and self._closing():
+        if self._process == os.getpid() and self._closing():
             self._ignored = self._ignored or monotonic()
             if monotonic() < self._ignored + REPEAT_SECONDS:
                 return
         if not self._dying.acquire(blocking=False):
             return
         try:
-            if not in_child():
+            if self._process == os.getpid():
                 self._finalize(signum)
         finally:
             restore(signum, signal.SIG_DFL)

@@ -137,6 +137,11 @@ class Recording:
         """Whether there is a run directory."""
         return self._directory is not None and self._directory.made
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to record."""
+        return self._timer is not None
+
     # Events
 
     def log(self, event: Event, at: int | None = None) -> None:
@@ -519,6 +524,8 @@ def _diagnosis(facts: dict[str, Any]) -> dict[str, Any] | None:
 
 def _data_fd(run: Context, logfile: str | int | None) -> DataFd | None:
     """The descriptor that logged events also go to, if any."""
+    if run.joins:  # It is that of the run that has started this process.
+        return None
     if logfile is None and not run.environ.get("DATA_FD"):
         return None
     from .datafd import DataFd, opened

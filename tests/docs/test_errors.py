@@ -173,6 +173,11 @@ TOLD = {
                           files={**RUN, "run/metrics.jsonl": "", "run/steps.npy": "step"}),
 }  # fmt: skip
 #: The script does not run.
+STARTS = """import subprocess, sys
+for _ in range(4):
+    subprocess.run([sys.executable, "train.py"])
+"""
+TOLD["other-processes"] = Case("--no-monitor main.py", STARTS, {"train.py": ""})
 REFUSED = {
     "voirfile-missing": Case("--voirfile probes.py main.py"),
     "config-malformed": Case(SETTINGS, files={"settings.toml": "stop = \n"}),

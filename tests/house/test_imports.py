@@ -19,7 +19,7 @@ def test_each_import_by_name_has_one_place() -> None:
         and isinstance(call.args[0], ast.Constant)
     }
     assert {one for one in found if one[0] in ("instruments", "ptera", "giving")} == {
-        ("instruments", "overseer/cli/main.py"),
+        ("instruments", "overseer/engine/voirfile.py"),
         ("ptera", "overseer/probes/ptera.py"),
     }
 

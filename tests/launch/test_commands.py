@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from overseer.cli.children import absolute
+from overseer.cli.programs import absolute
 from overseer.launch.commands import python_command, watch_commands
 from tests.running import Place, environment
 
