@@ -18,13 +18,21 @@ if TYPE_CHECKING:
 
     from ..places import Places
 
-#: The communicating methods of a process group.
+#: The communicating methods of a process group: collectives, which all ranks call in one order; and
+#: calls that may differ.
 COLLECTIVES = (
     "allreduce allreduce_coalesced allgather allgather_coalesced _allgather_base "
     "all_gather_single all_gather_single_coalesced allgather_into_tensor_coalesced "
     "reduce_scatter _reduce_scatter_base reduce_scatter_single reduce_scatter_single_coalesced "
     "reduce_scatter_tensor_coalesced broadcast reduce gather scatter alltoall alltoall_base "
-    "all_to_all_single barrier monitored_barrier _end_coalescing send recv recv_anysource"
+    "all_to_all_single barrier monitored_barrier"
+)
+MESSAGES = "send recv recv_anysource _end_coalescing"
+#: Functional collectives, whose last argument is the group.
+FUNCTIONAL = (
+    "all_reduce all_reduce_ all_reduce_coalesced all_gather_into_tensor "
+    "all_gather_into_tensor_coalesced reduce_scatter_tensor reduce_scatter_tensor_coalesced "
+    "all_to_all_single broadcast broadcast_"
 )
 
 
@@ -35,13 +43,22 @@ def collectives(places: Places, c10d: Any) -> None:
         places: Where callables are placed.
         c10d: ``torch.distributed.distributed_c10d``.
     """
-    for kind, names in (("ProcessGroup", COLLECTIVES.split()), ("Work", ["wait"])):
-        owner = getattr(c10d, kind, None)  # Absent from builds without distributed.
-        for name in names if owner is not None else ():
-            places.around(owner, name, k.COMMUNICATION)
+    if not hasattr(c10d, "ProcessGroup"):
+        return  # Built without distributed.
+    for names, read in ((COLLECTIVES, k.COLLECTIVE), (MESSAGES, k.MESSAGE)):
+        for name in names.split():
+            places.around(c10d.ProcessGroup, name, k.COMMUNICATION, read, 0)
+    places.around(c10d.Work, "wait", k.COMMUNICATION)
+    recorder.groups(_site_of)
+    places.keep(partial(recorder.groups, None))
     whole = sys.modules.get("torch.distributed")
     if hasattr(whole, "_broadcast_coalesced"):  # DDP's buffers, in forward.
         places.around(whole, "_broadcast_coalesced", k.COMMUNICATION)
+
+
+def _site_of(site: int, group: str) -> int:
+    """The site of a kind of collectives, for one process group."""
+    return table.add(k.COMMUNICATION, table.rows[site]["label"], group=group)
 
 
 def reducers(places: Places, torch: Any) -> None:
@@ -75,7 +92,7 @@ def reducers(places: Places, torch: Any) -> None:
 
 
 def functional(places: Places, collectives: Any) -> None:
-    """Record the waits for functional collectives, as of DTensor; compiled graphs call them too.
+    """Record functional collectives and the waits for them; DTensor and compiled graphs call them.
 
     Dynamo knows the operators by identity, so what they call is replaced.
 
@@ -83,10 +100,13 @@ def functional(places: Places, collectives: Any) -> None:
         places: Where callables are placed.
         collectives: ``torch.distributed._functional_collectives``.
     """
-    waits: Any = getattr(collectives.torch.ops._c10d_functional, "wait_tensor", None)
-    site = table.add(k.COMMUNICATION, "wait_tensor")
-    operators: tuple[Any, ...] = (waits, getattr(waits, "default", None))
-    for one in operators:
-        if hasattr(one, "_op"):
-            places.put(one, "_op", recorder.span(site, k.COMMUNICATION, one._op))
-            scripted(one._op)
+    operators = collectives.torch.ops._c10d_functional
+    for name in ("wait_tensor", *FUNCTIONAL.split()):
+        packet: Any = getattr(operators, name, None)
+        site = table.add(k.COMMUNICATION, name)
+        read = k.NOTHING if name == "wait_tensor" else k.COLLECTIVE
+        overloads: tuple[Any, ...] = (packet, getattr(packet, "default", None))
+        for one in overloads:
+            if hasattr(one, "_op"):
+                places.put(one, "_op", recorder.span(site, k.COMMUNICATION, one._op, read))
+                scripted(one._op)

@@ -40,12 +40,14 @@
 #define NAMED 16384      /* Slots of the hash table of named modules, */
 #define NEAR 8           /* and slots probed for each. */
 #define TASKS 1000       /* Tasks of one site with separate sites. */
+#define GROUPS 256       /* Groups of one kind of collective with separate sites. */
+#define TENSORS 4096     /* Tensors of a collective whose bytes are read. */
 #define ON_CPU 1         /* DLPack's number for the CPU. */
 
 /* Tagged enums are copies of those in sites.py; a test compares them. */
 enum ring { STRUCTURE, VALUES };
 enum { REACHED = 1, FULL = 2 };                                               /* Reasons to call back into Python. */
-enum read { NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY };         /* What a site reads. */
+enum read { NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY, COLLECTIVE, MESSAGE };  /* What a site reads. */
 enum { SHAPE, TORCH, HELD };
 enum { UNTRACED = 1, NO_MODES = 2 };                                          /* State of torch, cached for one event. */
 enum role { PLAIN, BEGINS, ENDS };                                            /* A site's role in a pair. */
@@ -100,7 +102,7 @@ static struct {
     ending_t *ending;                   /* The latest open call of backward, and how many are open. */
     int n_endings;
     uint64_t armed_kinds, armed_left, marked_kinds;
-    PyObject *armed, *marker, *queue, *at_end, *hold, *grad_enabled, *running_loop, *current_task, *name, *size_of, *inherited, *full;
+    PyObject *armed, *marker, *queue, *at_end, *group, *numbers, *hold, *grad_enabled, *running_loop, *current_task, *name, *size_of, *inherited, *full;
     PyObject *tracing, *modes, *without_modes;  /* torch's: tracing state, number of modes, context without modes. */
     PyTypeObject *unread[2];            /* The first types of losses and of batches that could not be read. */
     uint64_t drained;
@@ -111,7 +113,7 @@ static struct {
     int n_types, n_dtypes;
     PyTypeObject *site_type, *span_type, *loop_type;
     PyObject *s_ndim, *s_shape, *s_dtype, *s_is_cpu, *s_data_ptr, *s_data, *s_training, *s_parameters, *s_modules;
-    PyObject *s_stated[3], *s_task, *s_enter, *s_exit, *s_next, *s_wrap, *s_name, *s_step, *s_id, *s_begin, *s_end, *s_qualname;
+    PyObject *s_stated[3], *s_task, *s_enter, *s_exit, *s_next, *s_wrap, *s_name, *s_step, *s_id, *s_begin, *s_end, *s_qualname, *s_group_name;
 } G;
 
 static header_t no_header;              /* Dummy, written to while the recorder is closed. */
@@ -1348,7 +1350,7 @@ typedef struct {
     uint16_t site, inner_site;
     uint8_t kind, read;
     int8_t argument;
-    PyObject *references;
+    PyObject *references, *groups;      /* groups: sites by the names of process groups. */
 } Span;
 
 /* Modules are identified by address; Python is called to name each one at its first call. */
@@ -1377,6 +1379,75 @@ static PyObject *span_submodule(Span *s, PyObject *const *a, size_t nf, PyObject
     put(VALUES, 0, s->inner_site, start, end - start, NAN, PyVectorcall_NARGS(nf) ? identity(a[0]) : 0, result ? 0 : FAILED);
     if (begun) spent(now() - end + start - begun);
     return result;
+}
+
+/* Bytes of a collective's tensors: of a tensor, or of nested lists of tensors; NaN if unknown. */
+static int bytes_of(PyObject *o, int deep, double *bytes) {
+    described_t t;
+    const tensor_type *tensor = tensor_of(o);
+    *bytes = NAN;
+    if (tensor) {
+        int found = describe(o, tensor, &t);
+        if (found < 1) return found;
+        *bytes = t.bits * t.lanes / 8.0;
+        for (int i = 0; i < t.ndim; i++) *bytes *= (double)t.shape[i];
+        return 0;
+    }
+    if (deep > 2 || (!PyTuple_Check(o) && !PyList_Check(o))) return 0;
+    for (Py_ssize_t i = 0; i < Py_SIZE(o) && i < TENSORS; i++) {
+        double some;
+        PyObject *member = Py_NewRef(PySequence_Fast_GET_ITEM(o, i));
+        int status = bytes_of(member, deep + 1, &some);
+        Py_DECREF(member);
+        if (status < 0) return -1;
+        if (!isnan(some)) *bytes = isnan(*bytes) ? some : *bytes + some;
+    }
+    return 0;
+}
+
+/* Reads a collective: the site of its group, its number in the group, and the bytes of the larger one of its input and
+   output. Every rank of a group issues the same collectives in the same order, so their numbers are the same. */
+static int read_collective(Span *s, PyObject *const *a, Py_ssize_t n, uint16_t *site, uint32_t *number, double *bytes) {
+    double some;
+    T.readable = 0;
+    for (Py_ssize_t i = 0; i < n && i < 3; i++) {
+        if (bytes_of(a[i], 0, &some) < 0) return -1;
+        *bytes = fmax(*bytes, some);                            /* NaN is ignored. */
+    }
+    if (!n || !G.group || !G.numbers) return 0;
+    PyObject *of = a[s->argument < 0 ? n - 1 : 0], *name = PyUnicode_CheckExact(of) ? Py_NewRef(of) : NULL, *found = NULL;
+    if (!name && attribute(of, G.s_group_name, &name) < 0) return -1;
+    if (name && PyUnicode_CheckExact(name) && (s->groups || (s->groups = PyDict_New()))) {
+        found = Py_XNewRef(PyDict_GetItemWithError(s->groups, name));
+        if (!found && PyDict_GET_SIZE(s->groups) < GROUPS) {    /* Python makes the site. */
+            PyObject *group = Py_NewRef(G.group);
+            T.busy++;
+            found = PyObject_CallFunction(group, "iO", s->site, name);
+            T.busy--;
+            Py_DECREF(group);
+            if (found) PyDict_SetItem(s->groups, name, found);
+        }
+        if (found && PyLong_CheckExact(found)) *site = (uint16_t)PyLong_AsUnsignedLongMask(found);
+        Py_XDECREF(found);
+        if (s->read == COLLECTIVE && !PyErr_Occurred()) {
+            PyObject *before = PyDict_GetItemWithError(G.numbers, name);
+            *number = before ? (uint32_t)PyLong_AsUnsignedLongMask(before) + 1 : 1;
+            PyObject *now_at = PyLong_FromUnsignedLong(*number);
+            if (now_at) PyDict_SetItem(G.numbers, name, now_at);
+            Py_XDECREF(now_at);
+        }
+    }
+    Py_XDECREF(name);
+    return pass();
+}
+
+/* groups(site_of): site_of(site, name) returns the site of a process group's collectives of one kind; None: they have
+   none of their own. Collectives are numbered anew. */
+static PyObject *m_groups(PyObject *module, PyObject *site_of) {
+    (void)module;
+    Py_XSETREF(G.group, site_of == Py_None ? NULL : Py_NewRef(site_of));
+    Py_XSETREF(G.numbers, PyDict_New());
+    return G.numbers ? Py_NewRef(Py_None) : NULL;
 }
 
 /* Ending: an open call of backward, once a DDP was made. DDP's reducer issues its collectives in C++, and waits for them
@@ -1473,6 +1544,7 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     int argument = s->argument, model = s->kind == FORWARD || s->kind == BACKWARD || s->kind == COMPILE;
     double value = NAN;
     uint64_t start = 0;
+    uint16_t site = s->site;
     uint32_t object = argument >= 0 && argument < n ? identity(a[argument]) : 0;
     if (s->read == MODULE_CALL) {
         if (n && module_flags(a[0], &flags) < 0) return NULL;
@@ -1488,6 +1560,10 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
         int read = number(a[argument >= 0 && argument < all ? argument : 0], s->site, start, &value, &flags);
         T.hooked = 0;
         if (read < 0) return NULL;
+    }
+    if (s->read >= COLLECTIVE) {
+        object = 0;
+        if (read_collective(s, a, n, &site, &object, &value) < 0) return NULL;
     }
     if (s->kind == BACKWARD && T.zeroed) {
         flags |= ZEROED;
@@ -1519,7 +1595,7 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     } else if (s->read == IDENTITY) {
         value = identity(result);
     }
-    put(STRUCTURE, s->kind, s->site, start, end - start, value, object, flags | (marked > 0 ? MARKED : 0));
+    put(STRUCTURE, s->kind, site, start, end - start, value, object, flags | (marked > 0 ? MARKED : 0));
     if (G.submodules && s->kind == FORWARD)                     /* The root module is also a MODULE span. */
         put(VALUES, 0, s->inner_site, start, end - start, NAN, object, flags & FAILED);
     if (begun) spent(now() - end);
@@ -1553,10 +1629,12 @@ static PyObject *span_doc(Span *s, void *unused) {
 static int span_traverse(Span *s, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(s));
     Py_VISIT(s->inner);
+    Py_VISIT(s->groups);
     return 0;
 }
 static int span_clear(Span *s) {
     Py_CLEAR(s->inner);
+    Py_CLEAR(s->groups);
     return 0;
 }
 static void span_free(Span *s) {
@@ -1741,6 +1819,8 @@ static void closed(void) {
     Py_CLEAR(G.armed);
     Py_CLEAR(G.marker);
     Py_CLEAR(G.queue);
+    Py_CLEAR(G.group);
+    Py_CLEAR(G.numbers);
     Py_CLEAR(G.size_of);
     Py_CLEAR(G.inherited);
     Py_CLEAR(G.full);
@@ -2103,6 +2183,7 @@ static PyMethodDef methods[] = {
     {"marker", m_marker, METH_VARARGS, NULL},
     {"reducer", m_reducer, METH_VARARGS, NULL},
     {"gradient", m_gradient, METH_O, NULL},
+    {"groups", m_groups, METH_O, NULL},
     {"tensors", m_tensors, METH_VARARGS, NULL},
     {"tasks", m_tasks, METH_VARARGS, NULL},
     {"sizes", m_sizes, METH_O, NULL},
@@ -2128,7 +2209,7 @@ static int intern(void) {
         {&G.s_data, "data"}, {&G.s_training, "training"}, {&G.s_parameters, "_parameters"}, {&G.s_modules, "_modules"},
         {&G.s_stated[0], "num_graphs"}, {&G.s_stated[1], "batch_size"}, {&G.s_stated[2], "num_tokens"},
         {&G.s_task, "task"}, {&G.s_enter, "__enter__"}, {&G.s_exit, "__exit__"}, {&G.s_next, "__next__"}, {&G.s_wrap, "$wrap"}, {&G.s_name, "name"}, {&G.s_step, "step"}, {&G.s_id, "id"}, {&G.s_begin, "begin"},
-        {&G.s_end, "end"}, {&G.s_qualname, "__qualname__"}};
+        {&G.s_end, "end"}, {&G.s_qualname, "__qualname__"}, {&G.s_group_name, "group_name"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!*names[i].place && !(*names[i].place = PyUnicode_InternFromString(names[i].text))) return -1;
     return 0;

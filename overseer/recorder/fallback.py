@@ -32,7 +32,7 @@ from .log import (
     THREADS_AT,
 )
 from .sites import FORMAT
-from .sizes import length, model_rows, module_flags, read_number, readers
+from .sizes import bytes_of, length, model_rows, module_flags, read_number, readers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 NAME = "Python"
 _SHOWN_THREADS, _CONTROL_WORDS, _SAMPLE, _OPEN_PAIRS, _MOST_TASKS = 16, 8, 251, 1024, 1000
+_MOST_GROUPS = 256
 _ENTERED = 1 << 31  #: Added to a site's number to tell open loops from open pairs.
 _OPEN = struct.Struct("<BBQ")
 _HEADS, _OWN, _CONTROL = 8 * k.HEADS.start, 8 * k.OVERHEAD_WORD, 80
@@ -104,6 +105,8 @@ class _RecorderState:
         self.marker: Callable[..., object] | None = None
         self.queue: Callable[[Any], object] | None = None
         self.reducing = 0
+        self.group: Callable[[int, str], int] | None = None
+        self.numbers: dict[str, int] = {}
         self.endings: list[_Ending] = []
         self.armed: Callable[[], object] | None = None
         self.size_of: Callable[[Any], float] | None = None
@@ -560,6 +563,7 @@ def span(
 ) -> Callable[..., Any]:
     """Wrap ``callable`` so that each call is recorded."""
     model = kind in (k.FORWARD, k.BACKWARD, k.COMPILE)
+    groups: dict[str, int] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if _g.muted or not _g.rings:
@@ -577,6 +581,9 @@ def span(
         if read and not (kind == k.BACKWARD and "grad_tensors" in kwargs):  # No loss is given.
             start = now()  # A LATE event refers to this time.
             flags, value = asked(args, kwargs, start)
+        of = site
+        if read >= k.COLLECTIVE:
+            of, object_ = collective(args)
         if read == k.MODULE_CALL and not flags & k.MODEL:
             return submodule(thread, args, kwargs) if _g.submodules else callable(*args, **kwargs)
         if _g.submodules and kind == k.FORWARD:
@@ -611,7 +618,7 @@ def span(
             elif read == k.IDENTITY and not flags & (k.ENDED | k.FAILED):
                 value = float(identity(result))
             flags |= k.MARKED if marked else 0
-            _put(thread, k.STRUCTURE, kind, site, start, end - start, value, object_, flags)
+            _put(thread, k.STRUCTURE, kind, of, start, end - start, value, object_, flags)
             if _g.submodules and kind == k.FORWARD:  # The root module is also a MODULE span.
                 failed = flags & k.FAILED
                 _put(thread, 1, k.MODULE, inner_site, start, end - start, nan, object_, failed)
@@ -642,7 +649,21 @@ def span(
         elif read == k.NUMBER and every:
             value, flags = read_number(every[max(argument, 0)], site, at)
             flags &= k.LATER
+        elif read >= k.COLLECTIVE:
+            value = max((n for n in map(bytes_of, args[:3]) if n == n), default=nan)
         return flags, value
+
+    def collective(args: tuple[Any, ...]) -> tuple[int, int]:
+        """The site of a collective's group, and its number in the group."""
+        found = args[argument] if args else None
+        name = found if type(found) is str else getattr(found, "group_name", None)
+        if type(name) is not str or _g.group is None:
+            return site, 0
+        if name not in groups and len(groups) < _MOST_GROUPS:
+            groups[name] = _g.group(site, name)
+        if read == k.COLLECTIVE:
+            _g.numbers[name] = _g.numbers.get(name, 0) + 1
+        return groups.get(name, site), _g.numbers[name] if read == k.COLLECTIVE else 0
 
     call.__voir_span__ = True  # type: ignore[attr-defined]
     return update_wrapper(call, callable)
@@ -788,7 +809,7 @@ def close() -> None:
     _g.rings, _g.header = [], bytearray(PAGE)
     _g.here = _Here()
     _g.armed, _g.armed_left, _g.armed_kinds, _g.due = None, 0, 0, False
-    _g.marker, _g.marked_kinds, _g.queue = None, 0, None
+    _g.marker, _g.marked_kinds, _g.queue, _g.group = None, 0, None, None
     _g.size_of = _g.inherited = _g.full = None
     readers.unread = ["", ""]
 
@@ -907,6 +928,11 @@ def reducer(site: int, queue: Callable[[Any], object] | None) -> None:
         queue: The autograd engine's ``queue_callback``; None records no more.
     """
     _g.reducing, _g.queue = site, queue
+
+
+def groups(site_of: Callable[[int, str], int] | None) -> None:
+    """Set a function from a site and a process group's name to the site of its collectives."""
+    _g.group, _g.numbers = site_of, {}
 
 
 def tensors(

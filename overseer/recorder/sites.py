@@ -45,7 +45,9 @@ PAUSE: Final = 13  #: span: a declared pause
 #: mark: a ``for`` loop requests the next item, or, with CAME, received it; object: the iterator
 LOOP: Final = 14
 COMPILE: Final = 16  #: span: Dynamo compiles
-COMMUNICATION: Final = 17  #: span: a collective is issued, or waited for
+#: span: a collective or message is issued, or waited for; value: bytes of its tensors; object: the
+#: collective's number in its group, from 1
+COMMUNICATION: Final = 17
 LOSS: Final = 18  #: mark: a given loss; value: the loss. FAILED: it cannot be read
 BATCH: Final = 19  #: mark: a batch given without a step; value: its items
 ENTERS: Final = 20  #: mark: a loop or call that contains a STEP begins
@@ -191,7 +193,7 @@ def call(flags: int) -> int:
 CALLS: Final = bytes(map(call, range(4))) * 64
 
 # Readers of a site's value, and a site's role in a pair.
-NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY = range(6)
+NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY, COLLECTIVE, MESSAGE = range(8)
 PLAIN, BEGINS, ENDS = range(3)
 
 #: The largest site number; further sites share it.

@@ -6,7 +6,7 @@ base type, and some objects have their size as an attribute. Anything else is un
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import islice
 from math import nan
 
@@ -240,6 +240,21 @@ def model_rows(value: Any) -> float:
         return length(value)
     size, dimensions = _rows(value)
     return size if dimensions > 1 else nan
+
+
+def bytes_of(value: Any, deep: int = 0) -> float:
+    """Bytes of a tensor, or of nested lists of tensors; NaN if unknown."""
+    if readers.types.get(type(value)) == 1:
+        with suppress(Exception):
+            context = readers.harmless()
+            if context is not None:
+                with context:
+                    return float(value.numel() * value.element_size())
+        return nan
+    if deep > 2 or not isinstance(value, (tuple, list)):
+        return nan
+    known = [n for n in (bytes_of(one, deep + 1) for one in islice(value, 4096)) if n == n]
+    return sum(known) if known else nan
 
 
 def module_flags(module: Any) -> int:

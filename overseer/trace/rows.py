@@ -41,7 +41,8 @@ _ABSENT = 255
 #: Kinds that are not simply shown as spans.
 _SPECIAL = {
     k.LOADING: _LOADING, k.MODULE: _MODULE, k.SPAN: _SPAN, k.INSTANT: _INSTANT, k.VALUE: _VALUE,
-    k.NOTE: _NOTE, **dict.fromkeys((k.ITERATE, k.LOSS, k.LATE, k.DEVICE, k.THREAD), _OTHER),
+    k.NOTE: _NOTE, k.COMMUNICATION: _OTHER,
+    **dict.fromkeys((k.ITERATE, k.LOSS, k.LATE, k.DEVICE, k.THREAD), _OTHER),
 }  # fmt: skip
 
 
@@ -411,6 +412,8 @@ class _Rows:
             of = k.KINDS[kind]
             made = self._made(self._seen(of.row, thread), of.channel, of.label, {})
             self._span(made, start, end)
+        elif kind == k.COMMUNICATION:
+            self._communicated(row, start, end, value, what, thread, flags)
         elif kind in (k.LOSS, k.LATE) and not flags & k.LATER:
             counted = row if kind == k.LOSS else self._table[what]
             if counted["kind"] in (k.LOSS, k.VALUE):
@@ -421,6 +424,24 @@ class _Rows:
             self._device = begin + end - start
             of = k.KINDS[kind]
             encoder.nested(encoder.row(of.row), of.channel, [(of.label, begin, self._device)])
+
+    def _communicated(
+        self, row: dict[str, Any], start: int, end: int, value: float, what: int, thread: int,
+        flags: int,
+    ) -> None:  # fmt: skip
+        """Write a collective, or a wait for one, with what is known of it."""
+        of = k.KINDS[k.COMMUNICATION]
+        arguments: dict[str, Any] = {}
+        if row.get("group"):
+            arguments["group"] = str(row["group"])
+        if what:
+            arguments["number"] = what
+        if math.isfinite(value):
+            arguments["bytes"] = int(value)
+        if flags & k.FAILED:
+            arguments["failed"] = True
+        label = str(row.get("label") or of.label).rpartition(".")[2]
+        self._span(self._made(self._seen(of.row, thread), of.channel, label, arguments), start, end)
 
 
 def _counter_of(row: dict[str, Any]) -> tuple[str, str, str, str]:

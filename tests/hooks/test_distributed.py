@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import subprocess
 import weakref
 from collections.abc import Callable, Iterator
@@ -17,9 +18,11 @@ pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional_collectives
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
+from instruments.hooks import distributed
 from overseer.recorder import sites as k
 from overseer.recorder import table
 from tests.running import VOIR, Place, environment
@@ -197,6 +200,39 @@ def test_what_a_callback_of_the_script_waits_for_lies_within_the_wait_of_ddp(
     at = labels.index("DDP")
     inner = [e for e in events[:at] if e.depth == events[at].depth + 1]
     assert [table.rows[e.site]["label"] for e in inner] == ["ProcessGroup.allreduce", "Work.wait"]
+
+
+def test_collectives_have_their_kind_group_number_and_bytes(group: None, hooked: Hooked) -> None:
+    other = dist.new_group([0])
+    hooked.events()
+    dist.all_reduce(torch.ones(3, 4))
+    dist.all_gather([torch.zeros(2)], torch.ones(2), group=other)
+    dist.all_reduce(torch.ones(6, dtype=torch.float64), async_op=True).wait()
+    dist.barrier()
+    found = []
+    for kind, e in hooked.events():
+        row = table.rows[e.site]
+        if kind == k.COMMUNICATION and e.ns:
+            found.append((row["label"].rpartition(".")[2], row.get("group"), e.object, e.value))
+    names = [dist.group.WORLD.group_name, other.group_name]
+    assert [one[:3] for one in found if one[0] != "wait"] == [
+        ("allreduce", names[0], 1), ("allgather", names[1], 1), ("allreduce", names[0], 2),
+        ("barrier", names[0], 3),
+    ]  # fmt: skip
+    sizes = [one[3] for one in found if one[0] != "wait"]
+    assert sizes[:3] == [48, 8, 48]
+    assert math.isnan(sizes[3])
+
+
+def test_functional_collectives_have_them_too(group: None, hooked: Hooked) -> None:
+    distributed.functional(hooked.places, functional_collectives)
+    done = functional_collectives.all_reduce(torch.ones(3), "sum", dist.group.WORLD) + 1
+    assert done.sum() == 6
+    events = [e for kind, e in hooked.events() if kind == k.COMMUNICATION]
+    labels = [table.rows[e.site]["label"] for e in events]
+    assert labels == ["all_reduce", "wait_tensor"]
+    assert (events[0].object, events[0].value) == (1, 12)
+    assert table.rows[events[0].site]["group"] == dist.group.WORLD.group_name
 
 
 def test_without_ddp_no_backward_ends_with_a_wait(group: None, hooked: Hooked) -> None:

@@ -38,6 +38,16 @@ def test_steps_have_their_parts_and_each_kind_of_span_its_row(making):
     assert [thread.name for thread in trace.threads][1] == "train steps", "tasks come first"
 
 
+def test_collectives_and_waits_have_a_row_with_what_is_known_of_them(making):
+    reduce = making.site(k.COMMUNICATION, "ProcessGroup.allreduce", group="3")
+    wait, ddp = (making.site(k.COMMUNICATION, label) for label in ("Work.wait", "DDP"))
+    making.host(event(reduce, 10, 5, 48, what=7), event(wait, 20, 5), event(ddp, 30, 5, flags=16))
+    assert [(one.label, one.args) for one in row(making.trace(), "communication")] == [
+        ("allreduce", {"group": "3", "number": 7, "bytes": 48}), ("wait", {}),
+        ("DDP", {"failed": True}),
+    ]  # fmt: skip
+
+
 def test_steps_whose_loading_is_unknown_are_not_split(making):
     made, backward, optimizer = map(making.site, (k.MADE, k.BACKWARD, k.OPTIMIZER))
     making.host(event(made, 0, 5, what=9))
