@@ -20,8 +20,10 @@ MOST_PROBLEMS = 200
 _OF_FIRST = (
     "schema", "name", "tags", "argv", "script", "voirfiles", "world_size", "version", "app",
     "provenance", "started", "stopped_early", "progress", "values", "loader_workers",
-    "probes", "instruments",
+    "instruments",
 )  # fmt: skip
+#: States of a probe: of several ranks the first of these counts.
+_PROBED = ("fired", "compiled away", "never fired", "unresolved")
 #: Why the items of ranks do not add up.
 UNTOLD = "nothing tells whether the ranks see different batches: ov.data_parallel(index, size)"
 
@@ -76,7 +78,7 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     facts["tasks"] = tasks
     facts["problems"] = _problems(members)
     facts["verify"] = _checks(every)
-    facts["host"] = _host(run, every)
+    facts["host"], facts["probes"] = _host(run, every), _probes(every)
     devices = [device for each in every for device in entries(each, "devices")]
     named = {str(one.get("uuid", number)): one for number, one in enumerate(devices)}
     facts["devices"] = [*named.values()]
@@ -327,6 +329,19 @@ def _host(run: Run, every: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
                 key: value if top is None else min(value, top) for key, value in known.items()
             }
     return host
+
+
+def _probes(every: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The probes of all ranks, each once, with its state where it got furthest."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in (probe for facts in every for probe in entries(facts, "probes")):
+        key = str(one.get("selector")), str(one.get("where"))
+        known = found.get(key, one)
+        states = [state for state in _PROBED if state in (known.get("state"), one.get("state"))]
+        best = one if states and one.get("state") == states[0] else known
+        fired = sum(int(number(each, "fired") or 0) for each in (found.get(key, {}), one))
+        found[key] = {**best, "fired": fired}
+    return [*found.values()]
 
 
 def _checks(every: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -114,6 +114,15 @@ def test_ranks_of_one_job_are_no_other_programs(tmp_path):
     assert len(facts["devices"]) == 1
 
 
+def test_a_probe_has_fired_if_it_has_on_one_rank(tmp_path):
+    states = [("never fired", 0), ("fired", 3), ("fired", 4), ("unresolved", 0)]
+    for rank, (state, fired) in enumerate(states):
+        probe = {"selector": "//f > x", "where": "v.py:1", "state": state, "fired": fired}
+        put(tmp_path, rank, probes=[probe, {**probe, "selector": "//f > y", "state": "unresolved"}])
+    probes = facts_of_job(tmp_path)["probes"]
+    assert [(one["state"], one["fired"]) for one in probes] == [("fired", 7), ("unresolved", 7)]
+
+
 LOOP = """
     import os, sys, time, voir
     for step in range(5):
