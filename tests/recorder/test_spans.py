@@ -211,3 +211,59 @@ def test_zero_grad_is_told_with_the_next_backward(recorded):
     backward(2)
     backward(3)
     assert [(e.value, e.flags) for e in recorded.take()] == [(1, 0), (2, k.ZEROED), (3, 0)]
+
+
+# Waits of DDP's reducer
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["its own thread", "the engine's thread"])
+def test_the_end_of_backward_is_communication_from_when_its_gradients_are_done(recorded, elsewhere):
+    module, queued, marks = recorded.module, [], []
+    reduced = module.span(3, k.COMMUNICATION, lambda: None)
+
+    def run(work):
+        thread = threading.Thread(target=work)
+        (thread.start if elsewhere else work)()
+        if elsewhere:
+            thread.join()
+
+    def engine():
+        for _ in range(2):  # Of two gradients, the first one queues.
+            run(lambda: module.gradient(()))
+        (at_end,) = queued
+        run(lambda: (at_end(), reduced()))
+
+    module.reducer(2, queued.append)
+    module.marker(1 << k.BACKWARD | 1 << k.COMMUNICATION, lambda *args: marks.append(args) or True)
+    backward = module.span(1, k.BACKWARD, engine)
+    backward()
+    *inner, wait, around = [e for e in recorded.take() if e.site]
+    assert (wait.site, around.site, wait.depth, around.depth) == (2, 1, 1, 0)
+    assert (wait.thread, wait.flags & k.MARKED) == (around.thread, k.MARKED)
+    assert wait.start + wait.ns == around.start + around.ns
+    assert [e.depth for e in inner] == ([0] if elsewhere else [2])
+    own = [(start, edge, depth) for thread, start, _, edge, depth in marks if thread == wait.thread]
+    nested = [] if elsewhere else [(inner[0].start, k.BEGINS, 2), (inner[0].start, k.ENDS, 2)]
+    assert own == [
+        (around.start, k.BEGINS, 0), (wait.start, k.BEGINS, 1), *nested,
+        (wait.start, k.ENDS, 1), (around.start, k.ENDS, 0),
+    ]  # fmt: skip
+
+
+def test_a_backward_that_fails_leaves_no_wait_open(recorded):
+    module, queued = recorded.module, []
+
+    def fail():
+        module.gradient(())
+        queued.pop()()
+        raise ArithmeticError
+
+    module.reducer(2, queued.append)
+    with pytest.raises(ArithmeticError):
+        module.span(1, k.BACKWARD, fail)()
+    module.span(1, k.BACKWARD, lambda: None)()
+    module.gradient(())
+    assert not queued
+    events = [(e.site, e.depth, e.flags) for e in recorded.take() if e.site]
+    assert events == [(2, 1, k.FAILED), (1, 0, k.FAILED), (1, 0, 0)]
+    module.reducer(0, None)
