@@ -129,7 +129,10 @@ def faults(facts: Mapping[str, Any]) -> list[str]:
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment without what would change how voir or python behave."""
-    dropped = "VOIR", "PYTHON", "DATA_FD", "NO_COLOR", "FORCE_COLOR", "CI", "RANK", "SLURM", "OMPI"
+    dropped = (
+        "VOIR", "PYTHON", "DATA_FD", "NO_COLOR", "FORCE_COLOR", "CI", "RANK", "SLURM", "OMPI",
+        "PMI",
+    )  # fmt: skip
     kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
     # Tests run side by side: more threads of PyTorch would only wait for each other.
     return {"OMP_NUM_THREADS": "1", **kept, **(extra or {})}

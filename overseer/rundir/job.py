@@ -35,12 +35,15 @@ MARKER = "job.json"
 WIDE_NS, WINDOW_NS = 3600 * 1_000_000_000, 120 * 1_000_000_000
 #: Directories of the same name that may be the job's: the latest ones.
 SEARCHED = 32
-#: Variables of rank, world size, local rank and restarts. Slurm comes last: launchers in a batch
-#: script inherit its variables.
+#: Variables of rank, world size, local rank and restarts. Slurm comes late: launchers in a batch
+#: script inherit its variables. Where PMIx is all there is, the world size is unknown.
 TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
 _WORLD = tuple(f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK"))
 OPEN_MPI = (*_WORLD, "SLURM_RESTART_COUNT")
+MPICH = ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "SLURM_RESTART_COUNT")
 SLURM = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_RESTART_COUNT")
+PMIX = ("PMIX_RANK", "", "", "SLURM_RESTART_COUNT")
+LAUNCHES = (TORCHRUN, OPEN_MPI, MPICH, SLURM, PMIX)
 #: torchrun's default run id; addresses and ports that do not distinguish jobs.
 _NO_ID, _LOOPBACK, _NO_PORT = ("", "none"), ("", "localhost", "127.0.0.1", "::1"), ("", "0")
 _ATTEMPT, _LAUNCHER = re.compile(r"attempt([1-9]\d{0,8})\Z"), "launcher-"
@@ -75,14 +78,19 @@ class Rank(NamedTuple):
 
 
 def find_rank(environ: Mapping[str, str]) -> Rank | None:
-    """The rank of this process; ``None`` outside of torchrun, Open MPI and Slurm."""
-    for variables in (TORCHRUN, OPEN_MPI, SLURM):
+    """The rank of this process; ``None`` outside of torchrun, MPI and Slurm.
+
+    Slurm numbers the tasks of a batch script too. Only ``srun`` starts a job's tasks, in a step.
+    """
+    for variables in LAUNCHES:
         rank, world, local, restart = (_number(environ, name) for name in variables)
-        if variables is SLURM:  # Every allocation has task numbers: a single task is not a job.
+        if variables is SLURM and rank is not None:
             world = _number(environ, "SLURM_STEP_NUM_TASKS") or world
-            if rank == 0 and world in (None, 1):
+            step = "SLURM_STEP_ID" in environ
+            if rank == 0 and step and world in (None, 1):
                 return None
-        if rank is not None:
+            rank = rank or (0 if step else None)
+        if rank is not None and not (variables is MPICH and world == 1):
             restart = restart or _number(environ, "SLURM_RESTART_COUNT") or 0
             return Rank(rank, world, local, *_job(environ, variables, restart))
     return None
@@ -117,8 +125,9 @@ def _job(
     slurm = f"slurm-{job}" + (f".{step}" if step else "") if job else ""
     if variables is SLURM:
         return slurm or "slurm", restart, "", bool(job), False
-    if variables is OPEN_MPI:
-        name = environ.get("PMIX_NAMESPACE") or environ.get("OMPI_MCA_ess_base_jobid")
+    if variables is not TORCHRUN:
+        names = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID")
+        name = next(filter(None, map(environ.get, names)), None)
         known = f"mpi-{name}" if name else slurm
         return known or "mpi", restart, "", bool(known), False
     run = environ.get("TORCHELASTIC_RUN_ID", "")
@@ -332,7 +341,7 @@ def find_launcher(environ: Mapping[str, str]) -> str:
     Returns:
         Host, process and its start, as a file name; empty if unknown.
     """
-    name = next((names[0] for names in (TORCHRUN, OPEN_MPI, SLURM) if names[0] in environ), "")
+    name = next((names[0] for names in LAUNCHES if names[0] in environ), "")
     variable, pid = f"{name}={environ.get(name)}".encode(), os.getppid()
     while pid > 1:
         try:

@@ -120,6 +120,10 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_
 NODES = {**TORCHRUN, "MASTER_ADDR": "node17", "LOCAL_RANK": "1"}
 ONE = {"SLURM_PROCID": "1", "SLURM_JOB_ID": "99"}
 SLURM = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "99", "SLURM_LOCALID": "0"}
+#: A batch script's own process; a task that srun starts there; one of Intel MPI or MPICH.
+BATCH = {"SLURM_PROCID": "0", "SLURM_JOB_ID": "99", "SLURM_LOCALID": "0"}
+STEP = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
+HYDRA = {"PMI_RANK": "2", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1"}
 MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
 
 
@@ -145,6 +149,15 @@ MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
         ({**SLURM, "SLURM_RESTART_COUNT": "1"}, (3, 8, 0, "slurm-99", 1, "", True)),
         ({**SLURM, "SLURM_STEP_NUM_TASKS": "4"}, (3, 4, 0, "slurm-99", 0, "", True)),
         ({**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, None),
+        ({**BATCH, "SLURM_NTASKS": "4"}, None),
+        ({**BATCH, **STEP}, (0, 4, 0, "slurm-99.0", 0, "", True)),
+        ({**BATCH, **STEP, "SLURM_STEP_NUM_TASKS": "1", "PMIX_RANK": "0"}, None),
+        ({**BATCH, **STEP, "PMIX_RANK": "0"}, (0, 4, 0, "slurm-99.0", 0, "", True)),
+        ({**BATCH, **HYDRA}, (2, 8, 1, "slurm-99", 0, "", True)),
+        ({**BATCH, **STEP, **HYDRA}, (2, 8, 1, "slurm-99.0", 0, "", True)),
+        ({**HYDRA, "PMI_JOBID": "7"}, (2, 8, 1, "mpi-7", 0, "", True)),
+        ({"PMI_RANK": "0", "PMI_SIZE": "1"}, None),
+        ({"PMIX_RANK": "1", "PMIX_NAMESPACE": "n@1"}, (1, None, None, "mpi-n@1", 0, "", True)),
         ({**ONE, "SLURM_PROCID": "0"}, None),
         (ONE, (1, None, None, "slurm-99", 0, "", True)),
         ({**MPI, "PMIX_NAMESPACE": "n@1"}, (2, 4, None, "mpi-n@1", 0, "", True)),
