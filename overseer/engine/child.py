@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from ..boundary import StopProgram
 from ..clock import process_start, time_ns
@@ -15,7 +15,7 @@ from .overseer import OF_PARENT, STRUCTURE_RING, VALUE_RING, Overseer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 #: Types of options' values that another process receives.
@@ -69,7 +69,7 @@ class ChildRun(Overseer):
 
     def __init__(self, state: dict[str, Any], parent: Overseer | None = None) -> None:
         super().__init__(tell=lambda problem: None)
-        self._state, self._parent = state, parent
+        self._state, self._parent, self._script = state, parent, ExitStack()
         self.argv[:], self.own = state["argv"], state["own"]
         self.context.joins = state["joins"]
         if parent is not None:
@@ -85,6 +85,11 @@ class ChildRun(Overseer):
         self.options = self.context.options = Namespace(**{**self._state["options"], **OF_PARENT})
         target = self._state["target"]
         return None if target is None else Target(*target)
+
+    def begin(self, argv: Iterable[str]) -> None:
+        """As that of any run; the process's own code runs from here on."""
+        super().begin(argv)
+        self._script.enter_context(self.overhead.script())
 
     def _load(self) -> None:
         self.context.located, self.context.file = True, lambda: self._state["file"]
@@ -104,6 +109,7 @@ class ChildRun(Overseer):
         Returns:
             Whether it is a stop that voir requested.
         """
+        self._script.close()
         error = self.stopping.cause_of(error)
         stopped = isinstance(error, StopProgram)
         status = 0 if error is None or stopped else 1
