@@ -374,7 +374,8 @@ def _problems(members: Sequence[Run]) -> list[dict[str, Any]]:
             key = tuple(str(problem.get(name)) for name in ("slug", "who", "what"))
             if key in found or len(found) < MOST_PROBLEMS:
                 found.setdefault(key, dict(problem))
-                if member.rank not in (those := ranks.setdefault(key, [])):
+                those = ranks.setdefault(key, [])
+                if those[-1:] != [member.rank]:
                     those.append(member.rank)
     return [
         problem if len(ranks[key]) == len(members) else {**problem, "ranks": ranks[key]}

@@ -164,6 +164,7 @@ class SimulatedJob:
         facts: Mapping[int, Mapping[str, Any]] | None = None,
         same_losses: bool = False,
         between: bool = False,
+        repeat: int = 1,
     ) -> Path:
         """Write the records of the ranks.
 
@@ -177,6 +178,7 @@ class SimulatedJob:
             facts: More facts of ranks.
             same_losses: Whether all ranks see the same batch.
             between: Whether pauses are known ones, which lie between two steps.
+            repeat: How often the steps are written one after another, for large files.
         """
         made, chance = self.columns(), np.random.default_rng(self.seed)
         losses = chance.random((1 if same_losses else self.ranks, self.steps))
@@ -204,6 +206,13 @@ class SimulatedJob:
             if between:
                 rows["start"] += rows["pause"]
                 rows["pause"] = 0
+            if repeat > 1:
+                again = np.repeat(np.arange(repeat), len(rows))
+                whole = rows["end"][-1] - rows["start"][0]
+                rows = np.tile(rows, repeat)
+                rows["step"] += again * self.steps
+                rows["start"] += again * whole
+                rows["end"] += again * whole
             data = header(len(rows)) + rows.tobytes()
             (at / "steps.npy").write_bytes(data[: len(data) - (60 if rank in torn else 0)])
             seconds = {name: made[name][rank, :last] for name in (*OWN_PARTS, "communication")}

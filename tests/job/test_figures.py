@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from overseer.errors import VoirError
-from overseer.job.figures import UNTOLD, job_facts
+from overseer.job.figures import MOST_PROBLEMS, UNTOLD, job_facts
 from overseer.job.verdict import described
 from overseer.rundir.reading import read_run
 from overseer.rundir.steps import ROW, ROWS_OFFSET
@@ -129,6 +129,17 @@ def test_who_failed_first_is_told(tmp_path: Path) -> None:
         {"rank": 2, "why": "ValueError: x"}, {"rank": 0, "why": "killed by signal 15"},
     ]  # fmt: skip
     assert facts["job"]["missing"] == [3]
+
+
+def test_the_problems_of_a_thousand_ranks_are_told_once_and_are_bounded(tmp_path: Path) -> None:
+    def problems(rank: int) -> list[dict[str, str]]:
+        own = [f"{n} of {rank}" for n in range(5)]
+        return [{"slug": "x", "who": "y", "what": what} for what in [*map(str, range(5)), *own]]
+
+    said = {rank: {"problems": problems(rank)} for rank in range(1000)}
+    found = facts_of(SimulatedJob(1000, 3), tmp_path, facts=said)["problems"]
+    assert [each for each in found if "ranks" not in each] == problems(0)[:5]
+    assert found[5]["ranks"] == [0] and len(found) == MOST_PROBLEMS
 
 
 def test_a_sentence_tells_each_kind() -> None:
