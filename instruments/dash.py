@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overseer import Overseer
+    from overseer.job.live import LiveRanks
+
+#: Interval at which the records of other ranks are read.
+LOOK_SECONDS = 1.0
 
 
 def instrument_dash(ov: Overseer) -> Generator[Any, Any, None]:
@@ -28,7 +32,7 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
     """Show the run live on stderr: rows at the bottom of a terminal, plain lines elsewhere.
 
     Shown are the figures of each task as they stand in the run's record, ``progress``, what the
-    monitors give, and every other number that is given or logged.
+    monitors give, and every other number that is given or logged; of a job, a row for each rank.
     """
     yield ov.phases.parse_args
     # Imported here: a run without a dashboard does not pay for it.
@@ -58,6 +62,20 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
         return ov.summary.get("tasks") or measuring.facts()
 
     assert ov.recording is not None
+    live: LiveRanks | None = None
+
+    def look() -> None:
+        """Read the records of the job's ranks."""
+        nonlocal live
+        directory = ov.recording.directory if ov.recording is not None else None
+        path = directory.path if directory is not None and directory.made else None
+        if live is None and path is not None and directory is not None:
+            from overseer.job.live import LiveRanks
+
+            own = directory.rank is not None and path.name == f"rank{directory.rank.rank}"
+            live = LiveRanks(path.parent if own else path)
+        board.ranks = live() if live is not None else []
+
     board = Board(os.path.basename(ov.recording.title) or "voir", now(), given, now)
     dashboard = Dashboard(sink, board, facts, ov.clock, ov.report)
     measuring.also(board.take)
@@ -75,7 +93,7 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
     atexit.register(dashboard.close)
     try:
         dashboard.watch()
-        with ov.every(FRAME_SECONDS, dashboard.tick):
+        with ov.every(LOOK_SECONDS, look), ov.every(FRAME_SECONDS, dashboard.tick):
             # Last of all, so that what others reduce at the end is on the last frame.
             yield ov.phases.finalize(priority=-1000)
     finally:

@@ -202,7 +202,7 @@ def _range(those: list[tuple[Run, Mapping[str, Any]]]) -> dict[str, Any] | None:
         rate = number(task, "rate.wall") if rate is None else rate
         if rate is not None:
             rates.append((rate, member.rank))
-    waiting = [share for _, task in those if (share := _waiting(task)) is not None]
+    waiting = [share for _, task in those if (share := waiting_share(task)) is not None]
     made: dict[str, Any] = {"n": len(those)}
     if rates:
         made["rate"] = {"min": min(rates)[0], "max": max(rates)[0]}
@@ -212,7 +212,7 @@ def _range(those: list[tuple[Run, Mapping[str, Any]]]) -> dict[str, Any] | None:
     return made
 
 
-def _waiting(task: Mapping[str, Any]) -> float | None:
+def waiting_share(task: Mapping[str, Any]) -> float | None:
     """The share of a task's steps in which its process waited for others."""
     parts = [number(task, f"breakdown.{name}") or 0.0 for name in PARTS]
     waits = number(task, "breakdown.communication")

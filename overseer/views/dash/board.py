@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from itertools import pairwise
+from typing import NamedTuple
 
 from ...model.catalogue import BYTES_IN, CONTEXT_KEYS, FIGURES, METRIC_GROUPS, PERCENT
 from ...model.facts import ordered
@@ -36,6 +37,26 @@ _TASKS, _KEYS, _STEPS = 32, 512, 8192
 _LOOK = 1.0
 #: Larger values do not fit an axis.
 _ODD = 1e300
+
+
+class RankRow(NamedTuple):
+    """One rank of a job.
+
+    Attributes:
+        rank: Its number.
+        rate: Its ``units`` a second; None if unknown, as the others.
+        units: What the rate counts.
+        loss: The last one.
+        waiting: The share of its steps in which it waits for other ranks.
+        state: What it is doing now, or how it ended; empty if unknown.
+    """
+
+    rank: int
+    rate: float | None
+    units: str
+    loss: float | None
+    waiting: float | None
+    state: str
 
 
 class History:
@@ -246,6 +267,7 @@ class Board:
         tasks: By name, in display order.
         meters: ``cpu``, ``process``, then the GPUs.
         flows: Bytes per second of ``disk`` and ``net``, by direction.
+        ranks: The ranks of its job, in display order.
     """
 
     def __init__(
@@ -259,6 +281,7 @@ class Board:
         self.tasks: dict[str, TaskPanel] = {}
         self.meters: dict[str, Meter] = {}
         self.flows: dict[str, dict[str, float]] = {}
+        self.ranks: list[RankRow] = []
         self._clock, self._told, self._looked = clock, given, -math.inf
         self._steps: deque[Step] = deque(maxlen=_STEPS)
         self._lost: deque[tuple[str, float, float]] = deque(maxlen=_STEPS)

@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from .board import Board, History, Meter, TaskPanel
+    from .board import Board, History, Meter, RankRow, TaskPanel
     from .text import Line, Span
 
 #: Smaller terminals get plain lines.
@@ -71,7 +71,7 @@ def lay_out(board: Board, columns: int, most: int) -> list[Line]:
     """
     room = columns - 1
     rows = [BoardLine(_header(board, room), 0)]
-    if board.empty:
+    if board.empty and not board.ranks:
         return [rows[0].line, ((" waiting for the first step", "dim"),)]
     tasks = _visible(list(board.tasks.values()), max(1, most // 5))
     graph = 1 if most < 22 else 2 if most < 34 else 3
@@ -86,6 +86,7 @@ def lay_out(board: Board, columns: int, most: int) -> list[Line]:
             plots.append((len(rows) - 1, task))
     rows += _steps(tasks, room)
     rows += _machine(board, room, graph)
+    rows += [BoardLine(line, 3) for line in _ranks(board.ranks, room, max(2, most // 3))]
     given = _given(board.scalars, room, max(1, most // 6))
     rows += [BoardLine(line, 4 if at == 0 else 8) for at, line in enumerate(given)]
     return _with_plots(rows, plots, room, most)
@@ -564,6 +565,28 @@ def _flow(label: str, ways: dict[str, float], room: int) -> Line:
 
 
 # Given values
+
+
+def _ranks(ranks: Sequence[RankRow], room: int, most: int) -> list[Line]:
+    """A row for each rank of a job, the slowest first; the last one counts those without room."""
+    if len(ranks) < 2:
+        return []
+    shown = ranks if len(ranks) <= most else ranks[: most - 1]
+    made: list[Line] = []
+    for row in shown:
+        rate = "" if row.rate is None else f"{number(row.rate)} {row.units.removesuffix('/s')}/s"
+        loss = "" if row.loss is None else f"loss {number(row.loss)}"
+        waiting = "" if row.waiting is None else f"waiting {percent(row.waiting)}"
+        texts = [f" rank {row.rank:<4} ", f"{rate:>18}  ", f"{loss:<15}", f"{waiting:<14}"]
+        styles, free = ("dim", "bold", "loss", "communication"), room
+        line: list[Span] = []
+        for text, style in zip(texts, styles, strict=True):
+            line.append((text[:free], style))
+            free -= len(text[:free])
+        made.append((*line, (cut(row.state[:200], free) if free > 1 else "", "")))
+    if len(shown) < len(ranks):
+        made.append(((f" + {len(ranks) - len(shown)} more ranks", "dim"),))
+    return made
 
 
 def _given(scalars: Sequence[tuple[str, float | None]], room: int, most: int) -> list[Line]:
