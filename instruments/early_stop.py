@@ -52,7 +52,8 @@ def early_stop(
         ov.listen(stop.count, key)
     yield ov.phases.run_script(priority=200)  # Before others ask whether it was stopped.
     yield ov.phases.finalize
-    if not stop.seen and not stop.done and ov.exit_status == 0 and not stop.steps():
+    others = ov.recording is not None and ov.recording.joined
+    if not (stop.seen or stop.done or ov.exit_status or stop.steps() or others):
         ov.report(_nothing_to_count(key, n, task))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import wraps
 
+from overseer.engine.overseer import active
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +49,8 @@ class DataParallel:
 
         A mesh without a dimension for data is the least certain. A voirfile's word stays.
         """
-        worth, context = (size > 1, -BY.index(by), size), self._ov.context
+        worth = size > 1, -BY.index(by), size
+        context = (active() or self._ov).context  # A forked process has a run of its own.
         if context.parallel is not None and context.parallel["by"] not in BY:
             return
         if self._world_size() > 1 and (self._worth is None or worth > self._worth):

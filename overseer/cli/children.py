@@ -33,7 +33,7 @@ def follow_processes(overseer: Overseer) -> Followed:
         # Read here: a process that the script has started may start others itself.
         parent = active() or overseer
         known = state_of(overseer, share())
-        parent.context.rank = None  # That of the parent itself.
+        parent.context.rank = parent.context.parallel = None  # Those of the parent itself.
         if is_imported("torch"):
             when_working(lambda: begin(known, parent))
             return

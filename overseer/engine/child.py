@@ -74,6 +74,7 @@ class ChildRun(Overseer):
         self.context.joins = state["joins"]
         if parent is not None:
             self.context.rank = parent.context.rank
+            self.context.parallel = parent.context.parallel
 
     def _open_recorder(self) -> None:
         if self._parent is None:

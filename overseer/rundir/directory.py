@@ -129,8 +129,12 @@ class RunDirectory:
 
     @property
     def joined(self) -> bool:
-        """Whether a process of this run has recorded something."""
-        return self._shared and not self.made and os.path.isdir(self.share())
+        """Whether a process that this one has started has recorded something."""
+        found = self._path or (self._shared and self.share())
+        with suppress(OSError):
+            names = os.listdir(found) if found else []
+            return any(re.fullmatch(r"(rank|process)\d+", name) for name in names)
+        return False
 
     @property
     def path(self) -> Path | None:

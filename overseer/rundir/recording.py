@@ -138,6 +138,11 @@ class Recording:
         return self._directory is not None and self._directory.made
 
     @property
+    def joined(self) -> bool:
+        """Whether a process that this one has started has recorded something."""
+        return self._directory is not None and self._directory.joined
+
+    @property
     def begun(self) -> bool:
         """Whether there is something to record."""
         return self._timer is not None
@@ -397,7 +402,7 @@ class Recording:
         self._due = 1 << 63  # run.json is written below.
         # --verify records a run without events too, unless nothing has run.
         wanted = run.located and (self._always or "verify" in run.summary)
-        wanted |= self._directory is not None and self._directory.joined
+        wanted |= self.joined
         if wanted or self._timer is not None or self.made:
             self._part("last events", self.flush)
         if self._data_fd is not None:
