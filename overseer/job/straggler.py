@@ -430,6 +430,8 @@ def _rare(aligned: _Aligned, late: Sequence[Sequence[int]]) -> _Candidate | None
     if delay >= max(least, HUGE * aligned.typical, MORE * others):
         places = [at for at in delays if latest[at] == index and delays[at] >= delay / 2]
         return _Candidate(ONE_OFF, [index], places, median([delays[at] for at in places]))
+    if len(delays) < RECURS:
+        return None
     return _Candidate(ROTATING, [], [*delays], median(delays.values()))
 
 

@@ -22,6 +22,12 @@ _LOOK = {
     "other": "Python code that only this rank runs: logging, checkpoints, metrics",
     "pause": "what only this rank does between steps, as evaluation and checkpoints: do it less",
 }
+#: The parts, as subjects of a sentence.
+_NAMED = {
+    **{name: f"{name} takes" for name in PARTS},
+    "other": "other code takes",
+    "pause": "pauses take",
+}
 
 
 def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -80,7 +86,8 @@ def _described(found: Mapping[str, Any]) -> str:
     others, part_of = duration(number(dict(found), "others")), found.get("part")
     steps, first, rank = found.get("steps"), found.get("first"), f"rank {found.get('rank')}"
     kind, period = found.get("kind"), found.get("period")
-    takes = f"its {part_of} takes {own} of its own, the others' {others}"
+    does = _NAMED.get(str(part_of), _NAMED["other"])
+    takes = f"its {does} {own} of its own, the others' {others}"
     if kind == CONSTANT:
         during = f"{steps} steps from step {first} on" if first else "all steps"
         if found.get("gain") is not None:  # Otherwise no rank waits.

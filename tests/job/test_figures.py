@@ -77,7 +77,7 @@ def test_what_one_rank_does_between_steps_is_its_pause(tmp_path: Path, between: 
     found = straggler_of(facts_of(job, tmp_path, between=between))
     assert (found["kind"], found["rank"], found["part"]) == ("recurring", 0, "pause")
     assert found["period"] == 50 and found["late"] == pytest.approx(0.8, rel=0.1)
-    assert found["why"].startswith("rank 0 is 0.80 s late every 50th step: its pause takes 0.80 s")
+    assert found["why"].startswith("rank 0 is 0.80 s late every 50th step: its pauses take 0.80 s")
 
 
 def test_the_steps_of_a_long_job_are_sampled_over_all_of_it(tmp_path: Path) -> None:
