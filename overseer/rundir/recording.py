@@ -298,7 +298,7 @@ class Recording:
         from .redact import redact_arguments
         from .runfile import SCHEMA, utc
 
-        run, rank = self._run, self.directory.rank
+        run = self._run
         return {
             "schema": SCHEMA,
             **run.labels,
@@ -307,9 +307,7 @@ class Recording:
             "voirfiles": list(run.voirfiles),
             "started": utc(self.started_wall),
             "pid": self._process,
-            "rank": rank.rank if rank else None,
-            "local_rank": rank.local_rank if rank else None,
-            "world_size": rank.world_size if rank else None,
+            **self._ranked(),
             "parallel": run.parallel,
             "attempt": self.directory.attempt,
             "place": place(),
@@ -352,8 +350,10 @@ class Recording:
         """The facts known when the streams are complete; the verdict uses ``provenance`` too."""
         run, outcome = self._run, self._run.outcome
         seconds = (run.clock.now_ns() - self.started) / 1e9
-        measured = {"seconds": seconds, "provenance": provenance, **run.summary}
+        ranked = self._ranked()
+        measured = {"seconds": seconds, "provenance": provenance, **ranked, **run.summary}
         return {
+            **ranked,
             "seconds": seconds,
             "overhead": self._part("overhead", self._overhead),
             "exit_status": outcome.exit_status,
@@ -367,6 +367,13 @@ class Recording:
             "diagnosis": self._part("diagnosis", lambda: _diagnosis(measured)),
             **run.summary,
         }
+
+    def _ranked(self) -> dict[str, int | None]:
+        """The rank of this process; empty if it is no rank."""
+        known = maybe_rank(self._run.environ) or self._directory is not None
+        rank = self.directory.rank if known or self._run.rank is not None else None
+        names = ("rank", "local_rank", "world_size")
+        return {name: getattr(rank, name) for name in names} if rank is not None else {}
 
     def _problems(self) -> list[dict[str, Any]]:
         return [problem.as_facts() for problem in tuple(self._run.problems)]
