@@ -54,10 +54,11 @@ def begin(state: dict[str, Any], parent: Overseer | None = None) -> None:
     try:
         child, undo = ChildRun(state, parent), ExitStack()
 
-        def end(error: BaseException | None) -> bool:
+        def end(error: BaseException | None) -> None:
             stopped = child.close_with(error)
             undo.close()
-            return stopped
+            if stopped:
+                raise SystemExit(0)  # Else multiprocessing prints it, and the process fails.
 
         def commands(subprocess: Any) -> None:
             from .programs import follow_commands

@@ -152,7 +152,8 @@ def _of_the_run(seen: dict[str, Any]) -> Iterator[str]:
         yield f"{torch}; using its source only"
         if seen.get("children", 0) > CHILDREN:
             worked = f"its child processes used {seen['children']:.1f} s of CPU time"
-            yield f"{worked}: if they train, a voirfile's probes do not reach them"
+            yield f"{worked}: run voir init on a script that trains there"
+            yield "probes do not reach processes of multiprocessing; steps need none there"
     yield from (what for what, _ in seen.get("problems", ()))
 
 

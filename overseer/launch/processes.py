@@ -156,10 +156,10 @@ def is_loader(process: Any) -> bool:
     return getattr(getattr(process, "_target", None), "__module__", None) == LOADER
 
 
-def at_end(call: Callable[[BaseException | None], bool]) -> None:
+def at_end(call: Callable[[BaseException | None], object]) -> None:
     """Call ``call(error)`` when the function of this process of multiprocessing has ended.
 
-    If it returns True, the process ends with status 0 instead.
+    What it raises ends the process instead of ``error``.
     """
     util: Any = sys.modules["multiprocessing.util"]
     inner = util._exit_function
@@ -170,7 +170,6 @@ def at_end(call: Callable[[BaseException | None], bool]) -> None:
         try:
             return inner(*args, **kwargs)
         finally:
-            if call(error):
-                raise SystemExit(0)
+            call(error)
 
     util._exit_function = _exit_function

@@ -112,7 +112,7 @@ def test_what_a_script_has_started_is_named_where_nothing_else_was_seen(
     start = f"subprocess.run([sys.executable, '-c', {work!r}])"
     place.write("main.py", f"import subprocess, sys\n{start}")
     done = place.voir("init", "main.py")
-    assert "if they train, run voir init on their script" in " ".join(done.stdout.split())
+    assert "run voir init on a script that trains there" in " ".join(done.stdout.split())
 
 
 def test_the_voirfile_works_from_anywhere(place: Place) -> None:

@@ -147,6 +147,28 @@ def test_each_rank_of_a_group_has_its_steps(tmp_path: Path, method: str) -> None
     assert [found[f"rank{rank}"]["exit_status"] for rank in range(2)] == [-15, 1]
 
 
+STOPS = """
+import multiprocessing
+def work():
+    import torch, voir
+    for n in range(1000):
+        voir.give(step=n, batch_size=1)
+    print("not reached")
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=work)
+    child.start(); child.join(); print(child.exitcode)
+"""
+
+
+def test_a_stop_ends_a_process_cleanly(place: Place) -> None:
+    place.write("main.py", STOPS)
+    done = place.voir("--stop", "3", "--run-dir", "here", "--quiet", "main.py")
+    assert (done.seen, done.stderr) == ((0, "0\n"), "")
+    found = members(place.path / "here")
+    assert found["process1"]["stopped_early"] == "after 3 steps"
+    assert found["process1"]["tasks"]["train"]["steps"] == 3
+
+
 def test_nothing_is_left_of_processes_that_record_nothing(place: Place) -> None:
     place.write("main.py", ENDS.replace("    voir.log(x=n)\n", ""))
     assert place.voir("--no-monitor", "main.py", "fork").status == 0
