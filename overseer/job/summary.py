@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from ..model.facts import entries, part
 from ..rundir.job import place
 from ..rundir.killed import has_ended
 from ..rundir.reading import read_run
+from ..views.job import ranks_text
 from .figures import job_facts
 
 TYPE_CHECKING = False
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 #: Left in the directory of an attempt by the process that shows its summary.
 SUMMARY_SHOWN = "summary-shown"
-_WORST_FIRST = ("FAIL", "WARN", "SKIP", "PASS")
 
 
 def summary_facts(run: Facts) -> Facts | None:
@@ -45,13 +44,8 @@ def summary_facts(run: Facts) -> Facts | None:
 
 
 def facts_of_job(directory: Path) -> dict[str, Any]:
-    """The facts of the job in a directory, with the checks of ``--verify`` of all ranks."""
-    run = read_run(directory)
-    facts = {**job_facts(run), "directory": str(directory)}
-    checks = [(one.rank, entries(dict(one.facts), "verify")) for one in run.ranks]
-    if any(found for _, found in checks):
-        facts["verify"] = _worst(checks)
-    return facts
+    """The facts of the job in a directory."""
+    return {**job_facts(read_run(directory)), "directory": str(directory)}
 
 
 def is_last(directory: Path) -> bool:
@@ -99,34 +93,6 @@ def problems_of_others(facts: Facts) -> list[Problem]:
             continue
         text = {name: str(one.get(name) or "") for name in ("slug", "who", "what")}
         if isinstance(ranks, list):
-            text["who"] = f"{ranges(ranks)}: {text['who']}"
+            text["who"] = f"{ranks_text(ranks)}: {text['who']}"
         found.append(Problem(**text, where=one.get("where"), remedy=one.get("remedy")))
     return found
-
-
-def ranges(ranks: list[int]) -> str:
-    """Name ranks briefly: ``ranks 0, 3, 8-15``."""
-    runs = list[list[int]]()
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    named = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(named)}"
-
-
-def _worst(checks: Sequence[tuple[int, Sequence[Facts]]]) -> list[dict[str, Any]]:
-    """For each check the worst verdict of a rank, with the rank if others have a better one."""
-    found: dict[str, list[tuple[int, Facts]]] = {}
-    for rank, those in checks:
-        for one in those:
-            found.setdefault(str(one.get("check")), []).append((rank, one))
-    made = list[dict[str, Any]]()
-    for pairs in found.values():
-        verdicts = {str(one.get("verdict")) for _, one in pairs}
-        worst = next((each for each in _WORST_FIRST if each in verdicts), None)
-        rank, one = next((pair for pair in pairs if pair[1].get("verdict") == worst), pairs[0])
-        said = one.get("evidence") if len(verdicts) == 1 else f"rank {rank}: {one.get('evidence')}"
-        made.append({**one, "evidence": said})
-    return made

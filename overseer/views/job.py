@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ..model.facts import Facts
 
-#: Ranks and problems that are shown of each kind.
+#: Ranks that are shown of each kind.
 MOST_RANKS = 8
 #: The least rate of a rank is below this share of the greatest if the ranks' rates differ.
 UNLIKE = 0.98
@@ -69,7 +69,7 @@ def _differ(task: Facts) -> bool:
 
 
 def of_job(run: Facts) -> Iterator[Row]:
-    """What failed, hangs or is missing, and the problems of single ranks."""
+    """What failed, hangs or is missing, and earlier attempts."""
     job = part(run, "job")
     failed = entries(job, "failed")
     for index, each in enumerate(failed[:MOST_RANKS]):
@@ -89,11 +89,6 @@ def of_job(run: Facts) -> Iterator[Row]:
     versions = job.get("versions")
     if isinstance(versions, list):
         yield row("versions", Piece(f"ranks run voir {', '.join(map(clean, versions))}", "warn"))
-    problems = [each for each in entries(run, "problems") if isinstance(each.get("ranks"), list)]
-    for each in problems[:MOST_RANKS]:
-        said = f"{clean(each.get('who') or 'voir')}: {clean(each.get('what') or '')}"
-        yield row("problem", said, f"{ranks_text(each['ranks'])} [{clean(each.get('slug') or '')}]")
-    yield _more(problems, "problems")
 
 
 def ranks_text(ranks: Sequence[object]) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from overseer.job.summary import facts_of_job, problems_of_others, ranges, summary_facts
+from overseer.job.summary import facts_of_job, problems_of_others, summary_facts
 from overseer.model.facts import others_share
 from overseer.rundir.job import place
 from tests.running import VOIR, Place, environment
@@ -84,7 +84,6 @@ def test_problems_are_told_with_the_ranks_that_have_them(tmp_path):
     for rank in (1, 2):
         (tmp_path / f"rank{rank}").rename(tmp_path / f"gone{rank}")
     assert [one.who for one in problems_of_others(facts_of_job(tmp_path))] == ["--app"]
-    assert ranges([3, 0, 9, 8]) == "ranks 0, 3, 8-9"
 
 
 def test_the_checks_of_all_ranks_are_told_by_the_worst(tmp_path):
