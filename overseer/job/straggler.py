@@ -479,10 +479,12 @@ def _gain(aligned: _Aligned, indices: Iterable[int], places: Sequence[int]) -> f
     excess = {
         index: max(0.0, median([aligned.late[index][at] for at in places])) for index in indices
     }
-    longest = aligned.longest
-    whole = sum(longest) + sum(aligned.together)
+    rest = [own for index, own in enumerate(aligned.own) if index not in excess]
+    others = [max(each) for each in zip(*rest, strict=True)] or [0.0] * len(aligned.numbers)
+    whole = sum(aligned.longest) + sum(aligned.together)
     saved = sum(
-        longest[at] - max(own[at] - excess.get(index, 0.0) for index, own in enumerate(aligned.own))
+        aligned.longest[at]
+        - max(others[at], *(aligned.own[index][at] - least for index, least in excess.items()))
         for at in places
     )
     return saved / (whole - saved) if whole > saved > 0 else 0.0

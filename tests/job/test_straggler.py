@@ -27,7 +27,7 @@ from tests.job.simulate import STEP, SimulatedJob, Slow
 SIZES = [
     (8, 300, 100),
     pytest.param(64, 300, 100, marks=pytest.mark.slow),
-    pytest.param(1024, 200, 12, marks=pytest.mark.slow),
+    pytest.param(1024, 300, 12, marks=pytest.mark.slow),
 ]
 
 
