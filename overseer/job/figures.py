@@ -77,7 +77,9 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     facts |= _outcome(members)
     facts["tasks"] = tasks
     facts["problems"] = _problems(members)
-    facts["verify"] = _checks(every)
+    # A process that started the ranks, and is none itself, has checked for all.
+    starter = [] if run.starter is None or run.starter in members else [run.starter.facts]
+    facts["verify"] = _checks([*every, *starter])
     facts["host"], facts["probes"] = _host(run, every), _probes(every)
     devices = [device for each in every for device in entries(each, "devices")]
     named = {str(one.get("uuid", number)): one for number, one in enumerate(devices)}

@@ -97,6 +97,16 @@ def test_the_checks_of_all_ranks_are_told_by_the_worst(tmp_path):
     ]  # fmt: skip
 
 
+def test_the_checks_of_a_process_that_only_started_the_ranks_are_shown(tmp_path):
+    for rank in range(2):
+        put(tmp_path, rank, tasks={"train": {"steps": 3}})
+    put(tmp_path, "", verify=[{"check": "steps", "verdict": "WARN", "evidence": "none was seen"}])
+    starter = json.loads((tmp_path / "rank/run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps({**starter, "rank": None}))
+    (one,) = facts_of_job(tmp_path)["verify"]
+    assert (one["verdict"], one["evidence"]) == ("WARN", "none was seen")
+
+
 def test_ranks_of_one_job_are_no_other_programs(tmp_path):
     own = {"process": {"mean": 40.0, "max": 60.0}}
     for rank in range(2):
