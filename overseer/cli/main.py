@@ -403,7 +403,12 @@ def facts_to_show(overseer: Overseer, notices: Notices) -> Facts | None:
     known = rank_of(os.environ)
     rank = run.get("rank", known and known.rank)
     if rank is not None and wanted is not None:
-        return run if rank == wanted else None
+        if wanted < (run.get("world_size") or wanted + 1):
+            return run if rank == wanted else None
+        if rank == 0:
+            what = f"rank {wanted} does not exist: ranks are 0 to {run['world_size'] - 1}"
+            remedy = "This is the summary of the job."
+            notices.problem(Problem("no-such-rank", "--summary-rank", what, remedy=remedy))
     if "directory" not in run:  # Without records no rank knows of the others.
         for problem in overseer.problems if rank else ():
             notices.problem(problem)

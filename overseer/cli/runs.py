@@ -24,7 +24,7 @@ from ..views.text import cut, table
 from .commands import CommandParser, Terminal
 
 _ABOUT = "List runs, newest first. The number before each one names it: voir show -2."
-_HEAD = ("run", "name", "started", "script", "steady", "overall", "loss", "took", "ended")
+_HEAD = ("run", "name", "started", "script", "ranks", "steady", "overall", "loss", "took", "ended")
 _SCRIPT, _LOSS = _HEAD.index("script"), _HEAD.index("loss")
 #: The last column: the arguments that differ between runs of a script; and its minimum width.
 _UNLIKE, _LEAST = "arguments", 16
@@ -267,6 +267,7 @@ def _shown(at: int, path: Path, facts: dict[str, Any]) -> list[str]:
         cut(_labels(facts), 24),
         _local(facts.get("started")),
         cut(os.path.basename(str(facts.get("script") or path.name)), 24),
+        str(part(facts, "job").get("ranks") or ""),
         cut(steady, 24),
         cut(next(iter(said), "").removesuffix(_OVERALL), 24),
         losses(main) or "",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import VoirError
 from ..model.diagnosis import diagnose
-from ..model.facts import at, entries, main_task, number, ordered, part
+from ..model.facts import at, entries, main_task, number, ordered, part, signalled
 from ..recorder.sites import PARTS
 from ..rundir.reading import Run
 from .members import MemberSteps, index_of, main_task_of, members_of, same_losses, steps_of_members
@@ -22,6 +24,7 @@ _OF_FIRST = (
     "provenance", "started", "stopped_early", "progress", "values", "loader_workers",
     "instruments",
 )  # fmt: skip
+_SOURCE = re.compile(r"\[/\S+:\d+\] ")
 #: States of a probe: of several ranks the first of these counts.
 _PROBED = ("fired", "compiled away", "never fired", "unresolved")
 #: Why the items of ranks do not add up.
@@ -52,7 +55,7 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
         report: Receives the errors of damaged steps files, which are left out.
     """
     members = members_of(run)
-    if len(members) < 2:
+    if len(members) < 2 and not (members and _missing(run)):
         return dict(members[0].facts if members else run.facts)
     every = [member.facts for member in members]
     main = main_task_of(members)
@@ -62,7 +65,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     tasks = {}
     for name in ordered({name: None for facts in every for name in part(facts, "tasks")}):
         those = [(m, part(m.facts, "tasks", name)) for m in members if part(m.facts, "tasks", name)]
-        tasks[name] = _task(those, groups)
+        seen = {m.path: groups[at] for at, m in enumerate(members)} if groups is not None else None
+        tasks[name] = _task(those, seen)
     if main is not None and found is not None:
         told = found.as_facts()
         tasks[main]["straggler"] = {**told, "why": described(told)}
@@ -73,8 +77,9 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     facts["started"] = min(filter(None, (each.get("started") for each in every)), default=None)
     if all("ended" in each for each in every):
         facts["ended"] = max(str(each["ended"]) for each in every)
-    facts["seconds"] = max((number(each, "seconds") or 0.0 for each in every), default=0.0)
-    facts |= _outcome(members)
+    whole = [*every, *([run.starter.facts] if run.starter is not None else [])]
+    facts["seconds"] = max((number(each, "seconds") or 0.0 for each in whole), default=0.0)
+    facts |= _outcome(members, run.starter)
     facts["tasks"] = tasks
     facts["problems"] = _problems(members)
     # A process that started the ranks, and is none itself, has checked for all.
@@ -124,16 +129,21 @@ def _groups(
 
 
 def _task(
-    those: list[tuple[Run, Mapping[str, Any]]], groups: dict[int, int] | None
+    those: list[tuple[Run, Mapping[str, Any]]], groups: Mapping[Path, int] | None
 ) -> dict[str, Any]:
-    """A task of the job, from that of each process that has it."""
+    """A task of the job, from that of each process that has it.
+
+    Args:
+        those: The processes and their tasks.
+        groups: The batch that each process sees, by its directory.
+    """
     tasks = [task for _, task in those]
     first = tasks[0]
     one_each: list[Mapping[str, Any]] | None = None
     if groups is not None:
         seen: dict[int, Mapping[str, Any]] = {}
-        for at_member, (_, task) in enumerate(those):
-            seen.setdefault(groups.get(at_member, at_member), task)
+        for member, task in those:
+            seen.setdefault(groups[member.path], task)
         one_each = [*seen.values()]
     made: dict[str, Any] = {
         "steps": _most(tasks, "steps"),
@@ -197,13 +207,12 @@ def _split(tasks: list[Mapping[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _range(those: list[tuple[Run, Mapping[str, Any]]]) -> dict[str, Any] | None:
-    """The range of rates and of waiting over the ranks."""
-    rates = []
-    for member, task in those:
-        rate = number(task, "rate.steady")
-        rate = number(task, "rate.wall") if rate is None else rate
-        if rate is not None:
-            rates.append((rate, member.rank))
+    """The range of rates and of waiting over the ranks: of steady rates only if all have one."""
+    steady = all(number(task, "rate.steady") is not None for _, task in those)
+    path = "rate.steady" if steady else "rate.wall"
+    rates = [
+        (rate, member.rank) for member, task in those if (rate := number(task, path)) is not None
+    ]
     waiting = [share for _, task in those if (share := waiting_share(task)) is not None]
     made: dict[str, Any] = {"n": len(those)}
     if rates:
@@ -250,9 +259,12 @@ def _most(tasks: Sequence[Mapping[str, Any]], path: str) -> Any:
 # The end, and what went wrong
 
 
-def _outcome(members: Sequence[Run]) -> dict[str, Any]:
-    """The exit status, error and end of the process that failed first."""
-    failed = _failures(members)
+def _outcome(members: Sequence[Run], starter: Run | None) -> dict[str, Any]:
+    """The exit status, error and end of the process that failed first.
+
+    Processes that another one started may end with status 0 because that one was killed.
+    """
+    failed = _failures(members) or _failures([starter] if starter is not None else [])
     if not failed:
         status = [member.facts.get("exit_status") for member in members]
         return {"exit_status": 0} if all(each == 0 for each in status) else {}
@@ -272,8 +284,14 @@ def why_failed(facts: Mapping[str, Any]) -> str:
         return str(facts["ended_by"])
     status = facts.get("exit_status")
     if isinstance(status, int) and status < 0:
-        return f"killed by signal {-status}"
-    return str(facts.get("error") or f"exit status {status}")
+        return signalled(-status)
+    # Of gloo's errors, the place in its source comes first.
+    return _SOURCE.sub("", str(facts.get("error") or f"exit status {status}"))
+
+
+def _missing(run: Run) -> list[int]:
+    """The ranks without a readable record."""
+    return sorted({*run.missing_ranks, *(one.rank for one in run.ranks if not one.facts)})
 
 
 def _job(
@@ -287,7 +305,7 @@ def _job(
     made = {
         "ranks": len(members),
         "world_size": next((n for each in facts if (n := each.get("world_size"))), None),
-        "missing": run.missing_ranks[:MOST_PROBLEMS],
+        "missing": _missing(run)[:MOST_PROBLEMS],
         "hosts": hosts,
         "attempt": facts[0].get("attempt"),
         "earlier": [_attempt(each) for each in run.attempts],

@@ -33,9 +33,8 @@ class MemberSteps(NamedTuple):
 
 
 def members_of(run: Run) -> tuple[Run, ...]:
-    """The processes of a job: its ranks, and the process that started them if it made steps."""
-    own = bool(run.ranks) and run.facts is not run.ranks[0].facts and part(run.facts, "tasks")
-    return (run, *run.ranks) if own else run.ranks
+    """The processes of a job that have a record."""
+    return tuple(one for one in run.ranks if one.facts)
 
 
 def main_task_of(members: tuple[Run, ...]) -> str | None:

@@ -53,7 +53,7 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     why = f"ranks wait {percent(mean)} of their steps for the last one"
     if found.get("kind") == ROTATING:
         why += ", another each time"
-    then = "what varies from step to step: sizes of batches, loading, garbage collection"
+    then = "what varies from step to step: sizes of batches, loading, other programs"
     return Diagnosis("waiting for other ranks", why, then).as_facts()
 
 
@@ -76,8 +76,9 @@ def described(found: Mapping[str, Any]) -> str:
     Args:
         found: The ``straggler`` of a task.
     """
-    gain = percent(number(dict(found), "gain"))
-    cost = f"; like the others, the job would be {gain} faster" if gain else ""
+    gain = number(dict(found), "gain") or 0.0
+    faster = f"{percent(gain)} faster" if gain < 1 else f"{1 + gain:.1f} times as fast"
+    cost = f"; like the others, the job would be {faster}" if gain else ""
     return f"{_described(found)}{cost}"
 
 

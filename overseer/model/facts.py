@@ -183,3 +183,15 @@ def size(value: Any, total: Any = None) -> str | None:
     power = next((p for p in (4, 3, 2, 1) if abs(whole or found) >= 999.5 * 1024 ** (p - 1)), 0)
     shown = [f"{round(each / 1024**power, 3):.3g}" for each in (found, whole) if each is not None]
     return f"{'/'.join(shown)} {_UNITS[power]}"
+
+
+def signalled(number: int) -> str:
+    """How a process ended that a signal killed."""
+    import signal
+
+    if number == signal.SIGINT:
+        return "interrupted"
+    try:
+        return f"killed by {signal.Signals(number).name}"
+    except ValueError:
+        return f"killed by signal {number}"

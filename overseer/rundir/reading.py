@@ -218,12 +218,23 @@ def read_job(paths: Sequence[str | Path]) -> Run:
 
 
 def _job(path: Path, ranks: tuple[Run, ...], earlier: tuple[Run, ...] = ()) -> Run:
-    return Run(path, ranks[0].facts, ranks[0].metrics, ranks, attempts=earlier)
+    first = next((one for one in ranks if one.facts), ranks[0])
+    return Run(path, first.facts, first.metrics, ranks, attempts=earlier)
 
 
 def _members(directory: Path, kind: str = OF_RANK) -> tuple[Run, ...]:
     found = [entry for entry in directory.glob(f"{kind}*") if _named(entry, kind)]
-    return tuple(_one(entry) for entry in sorted(found, key=_number))
+    return tuple(_member(entry) for entry in sorted(found, key=_number))
+
+
+def _member(directory: Path) -> Run:
+    """A process of a job; without facts if its ``run.json`` is damaged, so that others are read."""
+    try:
+        return _one(directory)
+    except VoirError as error:
+        if error.slug != "run-damaged":
+            raise
+        return Run(directory, {}, Metrics(directory / "metrics.jsonl"))
 
 
 def _named(directory: Path, kind: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from signal import SIGINT, SIGTERM
+
 from ..errors import clean
-from ..model.facts import at, entries, number, part, percent, rates
+from ..model.facts import at, entries, number, part, percent, rates, signalled
 from .text import TO, Piece, Row, cut, row
 
 TYPE_CHECKING = False
@@ -73,7 +75,8 @@ def of_job(run: Facts) -> Iterator[Row]:
     job = part(run, "job")
     failed = entries(job, "failed")
     for index, each in enumerate(failed[:MOST_RANKS]):
-        first = "the first to fail" if index == 0 and len(failed) > 1 else None
+        stopped = each.get("why") in (signalled(SIGINT), signalled(SIGTERM))  # All of them were.
+        first = "the first to fail" if index == 0 and len(failed) > 1 and not stopped else None
         yield row(_rank(each), Piece(cut(each.get("why") or "failed", 100), "bad"), first)
     yield _more(failed, "ranks that failed")
     running = entries(job, "running")

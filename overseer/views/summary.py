@@ -25,6 +25,7 @@ from ..model.facts import (
     pause_share,
     percent,
     rates,
+    signalled,
     size,
 )
 from .text import TO, Layout, Piece, Row, cut, row
@@ -114,7 +115,7 @@ def outcome(run: Facts) -> Piece:
     """The run's outcome, or its ``state`` if it goes on."""
     status, stopped, by = run.get("exit_status"), run.get("stopped_early"), run.get("ended_by")
     if isinstance(status, int) and status < 0:
-        by = by or _signalled(-status)
+        by = by or signalled(-status)
     if by:
         return Piece(clean(by), "bad" if str(by).startswith("killed") else "warn")
     if "ended" not in run and status is None:
@@ -128,17 +129,6 @@ def outcome(run: Facts) -> Piece:
         error = cut(run.get("error") or f"exit status {clean(status)}", 120)
         return Piece(error, "bad")
     return Piece("finished", "good")
-
-
-def _signalled(number: int) -> str:
-    import signal
-
-    if number == signal.SIGINT:
-        return "interrupted"
-    try:
-        return f"killed by {signal.Signals(number).name}"
-    except ValueError:
-        return f"killed by signal {number}"
 
 
 def seconds(run: Facts) -> float | None:

@@ -68,7 +68,7 @@ def test_a_run_is_named_by_its_path_or_how_far_back_it_is(
     with pytest.raises(VoirError, match=r"^elsewhere/ contains no run"):
         run_directory(None)
     place.rename("elsewhere")
-    assert said("show").startswith("voir: main.py · finished")
+    assert said("show").startswith("voir: main.py · 1 of 2 ranks · finished")
     assert "  A elsewhere/a · main.py" in said("compare")
 
 
@@ -105,8 +105,8 @@ def test_runs_are_listed_newest_first(place: Path) -> None:
     lines = [" ".join(line.split()) for line in said("runs").splitlines()]
     assert "voir-runs/d/run.json is not a valid run.json" in lines.pop(1)
     assert lines == [
-        "run started script steady overall loss took ended",
-        "-2 2020-01-03 main.py 5.00 s finished",
+        "run started script ranks steady overall loss took ended",
+        "-2 2020-01-03 main.py 1 5.00 s finished",
         "-3 2020-01-02 main.py 32.0 items/s 31.0 2.5 → 0.5 killed",
         "-4 2020-01-01 oldest.py 5.00 s finished",
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +128,7 @@ def test_who_failed_first_is_told(tmp_path: Path) -> None:
     facts = facts_of(job, tmp_path, facts={2: ended, 0: later}, missing=[3])
     assert (facts["exit_status"], facts["error"]) == (7, "ValueError: x")
     assert facts["job"]["failed"] == [
-        {"rank": 2, "why": "ValueError: x"}, {"rank": 0, "why": "killed by signal 15"},
+        {"rank": 2, "why": "ValueError: x"}, {"rank": 0, "why": "killed by SIGTERM"},
     ]  # fmt: skip
     assert facts["job"]["missing"] == [3]
 
@@ -167,3 +169,29 @@ def test_a_sentence_tells_each_kind() -> None:
     assert (
         told(kind="rotating") == "another rank each time is 11 ms late, in 290 steps: no straggler"
     )
+
+
+def test_a_damaged_record_of_a_rank_leaves_those_of_the_others(tmp_path: Path) -> None:
+    job = SimulatedJob(3, 100)
+    facts_of(job, tmp_path)
+    (tmp_path / "job/rank1/run.json").write_text("{")
+    facts = job_facts(read_run(tmp_path / "job"))
+    assert (facts["job"]["ranks"], facts["job"]["missing"]) == (2, [1])
+    assert facts["tasks"]["train"]["items"] == 2 * 100 * 32
+
+
+def test_a_rank_alone_of_several_is_a_job_that_lacks_the_others(tmp_path: Path) -> None:
+    facts_of(SimulatedJob(2, 100), tmp_path)
+    shutil.rmtree(tmp_path / "job/rank0")
+    facts = job_facts(read_run(tmp_path / "job"))
+    assert (facts["job"]["ranks"], facts["job"]["missing"]) == (1, [0])
+
+
+def test_rates_of_ranks_are_compared_by_the_same_steps(tmp_path: Path) -> None:
+    for rank, more in enumerate(({"steady": 18.0}, {})):
+        task = {"steps": 9, "items": 90, "rate": {"wall": 15.0 + rank, **more}}
+        facts = {"rank": rank, "world_size": 2, "tasks": {"train": task}, "pid": 1}
+        (tmp_path / f"rank{rank}").mkdir()
+        (tmp_path / f"rank{rank}/run.json").write_text(json.dumps({**facts, "ended": "2026"}))
+    ranks = job_facts(read_run(tmp_path))["tasks"]["train"]["ranks"]
+    assert (ranks["rate"], ranks["slowest"]) == ({"min": 15.0, "max": 16.0}, 0)
