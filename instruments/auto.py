@@ -108,7 +108,8 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         yield ov.phases.run_script(priority=60)  # Before the steps are summed up.
     finally:
         undo.close()
-    if ov.unrecorded and not (ov.measured is not None and ov.measured.facts()):
+    given = ov.recording is not None and ov.recording.events()
+    if ov.unrecorded and not given and not (ov.measured is not None and ov.measured.facts()):
         others = f" and {len(ov.unrecorded) - 1} more" if len(ov.unrecorded) > 1 else ""
         what = f"no step was seen, but the script started {ov.unrecorded[0]}{others}"
         ov.report(Problem("other-processes", "auto", what, remedy=FOLLOW))

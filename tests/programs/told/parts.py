@@ -98,7 +98,7 @@ def voirfile(lines: list[str]) -> str:
 
 def figures(case: tuple[str, str]) -> tuple[str, str, dict[str, Any]]:
     """What is said of a program under a set of options."""
-    from overseer.cli.main import Notices, prepare
+    from overseer.cli.main import Notices, look_ahead, prepare
 
     name, options = case
     script, lines = TEN[name]
@@ -110,7 +110,7 @@ def figures(case: tuple[str, str]) -> tuple[str, str, dict[str, Any]]:
         else:
             Path("voirfile.py").write_text(voirfile(lines))
         argv.append("main.py")
-        overseer = prepare(argv, Notices(io.StringIO()))
+        overseer = prepare(argv, *look_ahead(argv, os.environ), Notices(io.StringIO()))
         overseer.stderr = io.StringIO()
         with contextlib.redirect_stdout(io.StringIO()):
             overseer(argv)
