@@ -144,9 +144,10 @@ def _visible(tasks: list[TaskPanel], most: int) -> list[TaskPanel]:
 
 
 def _header(board: Board, room: int) -> Line:
-    """A rule with the script's name and the elapsed time."""
+    """A rule with the script's name and the elapsed time; in a job, the rank that is shown."""
     time = clock(board.now - board.start)
-    name = cut(board.title, max(1, room - len(time) - 9))
+    title = f"{board.title} · rank 0 of {len(board.ranks)}" if len(board.ranks) > 1 else board.title
+    name = cut(title, max(1, room - len(time) - 9))
     rule = "─" * (room - cells(name) - len(time) - 7)
     start = ("──", "dim"), (f" {name} ", "bold"), (rule, "dim")
     return (*start, (f" {time} ", "bold"), ("─", "dim"))

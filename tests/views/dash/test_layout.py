@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from runs import BOARDS, facts, step
 
-from overseer.views.dash.board import Board, as_number
+from overseer.views.dash.board import Board, RankRow, as_number
 from overseer.views.dash.layout import LEAST_COLUMNS, LEAST_ROWS, courses, height, lay_out, words
 from overseer.views.dash.layout import _Axis as Axis
 from overseer.views.dash.text import Palette, count, number, width
@@ -152,3 +152,16 @@ def test_steps_of_which_no_figure_is_known_yet():
     board.hear({"rate": 1e308, "units": "items/s"})
     board.read(4.0, lambda: {"train": facts(3)}, last=True)
     assert len(lay_out(board, 80, height(24))) == 16
+
+
+def test_a_job_has_a_row_for_each_rank_and_its_figures_are_those_of_rank_0():
+    made = Board("main.py", clock=lambda: 1.0)
+    made.ranks = [
+        RankRow(1, 1250.0, "items", 0.5, 0.02, "in communication for 40 s"),
+        *(RankRow(rank, 1300.0, "items", 0.4, 0.4, "") for rank in (0, 2, 3)),
+    ]
+    lines = ["".join(text for text, _ in line).rstrip() for line in lay_out(made, 80, 12)]
+    assert lines[0].startswith("── main.py · rank 0 of 4 ─")
+    assert re.search(r"^ rank 1 +1,250 items/s +loss 0.5000 +waiting 2 % +in communication", lines[1])
+    assert len(lines) == 5
+    assert lay_out(made, 80, 6)[-1][0][0] == " + 3 more ranks"
