@@ -162,6 +162,7 @@ def test_a_job_has_a_row_for_each_rank_and_its_figures_are_those_of_rank_0():
     ]
     lines = ["".join(text for text, _ in line).rstrip() for line in lay_out(made, 80, 12)]
     assert lines[0].startswith("── main.py · rank 0 of 4 ─")
-    assert re.search(r"^ rank 1 +1,250 items/s +loss 0.5000 +waiting 2 % +in communication", lines[1])
+    row = r"^ rank 1 +1,250 items/s +loss 0.5000 +waiting 2 % +in communication"
+    assert re.search(row, lines[1])
     assert len(lines) == 5
     assert lay_out(made, 80, 6)[-1][0][0] == " + 3 more ranks"
