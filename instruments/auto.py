@@ -108,8 +108,8 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         yield ov.phases.run_script(priority=60)  # Before the steps are summed up.
     finally:
         undo.close()
-    given = ov.recording is not None and ov.recording.events()
-    if ov.unrecorded and not given and not (ov.measured is not None and ov.measured.facts()):
+    seen = ov.measured is not None and ov.measured.facts()
+    if ov.unrecorded and not seen and all(p["state"] != "fired" for p in ov.probe_verdicts()):
         others = f" and {len(ov.unrecorded) - 1} more" if len(ov.unrecorded) > 1 else ""
         what = f"no step was seen, but the script started {ov.unrecorded[0]}{others}"
         ov.report(Problem("other-processes", "auto", what, remedy=FOLLOW))
