@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import BooleanOptionalAction
 from types import WrapperDescriptorType
 
+from overseer.engine.options import ranks_option
 from overseer.errors import Problem, UsageError
 
 TYPE_CHECKING = False
@@ -232,15 +233,6 @@ def level_of(text: str) -> str:
     return text
 
 
-def _ranks(option: str) -> Callable[[str], frozenset[int]]:
-    def parse(text: str) -> frozenset[int]:
-        from overseer.rundir.job import ranks_of
-
-        return ranks_of(text, option)
-
-    return parse
-
-
 def _patterns(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip()) or ("*",)
 
@@ -266,12 +258,13 @@ def add_options(parser: Any) -> None:
          f"size of the log; beyond it the middle is dropped (default: {MAX_MB})"),
         ("trace-level", level_of, "off|step|module|op", "level of detail (default: step)"),
         ("trace-modules", str, "PATTERN", "at level module, only modules whose name matches"),
-        ("trace-rank", _ranks("--trace-rank"), "R", "trace only these ranks of a job: 0,3,8-15"),
+        ("trace-rank", ranks_option("--trace-rank"), "R",
+         "trace only these ranks of a job: 0,3,8-15"),
         ("profile", None, "",
          "trace the first steps in full detail: --trace --trace-level op"),
         ("profile-steps", _number("--profile-steps", 1), "N",
          f"with --profile: number of steps (default: {PROFILE_STEPS})"),
-        ("profile-rank", _ranks("--profile-rank"), "R", "profile only these ranks of a job"),
+        ("profile-rank", ranks_option("--profile-rank"), "R", "profile only these ranks of a job"),
     ):  # fmt: skip
         if kind is None:
             parser.add_argument(f"--{name}", action=BooleanOptionalAction, default=None, help=what)

@@ -91,6 +91,7 @@ class Evidence:
         unkept: Declared keys that were never given: instrument and key.
         ignored: The remedy if an option excludes the given steps.
         cut: Whether voir stopped the script.
+        children: Whether processes that the script started recorded something.
         line: Returns the voirfile line that shows a role; None if there is one.
         instead: Returns the line that replaces a probe's, if the script's text suggests one.
     """
@@ -112,6 +113,7 @@ class Evidence:
     unkept: tuple[tuple[str, str], ...] = ()
     ignored: str | None = None
     cut: bool = False
+    children: bool = False
     line: Callable[[str], str | None] = GENERIC.get
     instead: Callable[[Any], str | None] = lambda probe: None
 
@@ -183,6 +185,9 @@ def _steps(e: Evidence) -> Check:
         if status := e.run.get("exit_status"):
             what = f"none was seen: the script had failed before, with status {status}"
             return Check("steps", WARN, what)
+        if e.children and not promised:
+            what = "made by processes that the script started, which are not checked"
+            return Check("steps", SKIP, what)
         return Check("steps", FAIL if promised else WARN, "none was seen", e.ignored or line)
     if len(twice := {**e.marks, **e.pairs}) > 1 and "" in twice:
         what = " and ".join(f"{source or GIVE} ({n:,})" for source, n in twice.items())

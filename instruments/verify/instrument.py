@@ -263,6 +263,7 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
         unkept=tuple(witness.unkept),
         ignored=ignored(witness.measuring.method),
         cut=ov.stopped_early is not None,
+        children=ov.recording is not None and ov.recording.joined,
         line=advice.line,
         instead=advice.instead,
         **found,

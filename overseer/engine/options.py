@@ -260,7 +260,7 @@ def add_options(parser: OptionParser) -> None:
     add("--run-dir", action=_RunDir, metavar="DIR",
         help="record the run in DIR instead of below voir-runs")  # fmt: skip
     add("--no-record", action="store_true", help="write no run directory")
-    add("--ranks", type=_ranks, metavar="0,3,8-15",
+    add("--ranks", type=ranks_option("--ranks"), metavar="0,3,8-15",
         help="trace, profile and sample the machine only on these ranks of a job")  # fmt: skip
     add("--follow-children", action="store_true",
         help="record Python programs that the script starts, too")  # fmt: skip
@@ -272,10 +272,15 @@ def add_options(parser: OptionParser) -> None:
     add("--debug", action="store_true", help="log which voirfiles and probes are used, and why")
 
 
-def _ranks(text: str) -> frozenset[int]:
-    from ..rundir.job import ranks_of
+def ranks_option(option: str) -> Callable[[str], frozenset[int]]:
+    """The ``type`` of an option whose value is a list of ranks: ``0,3,8-15``."""
 
-    return ranks_of(text, "--ranks")
+    def parse(text: str) -> frozenset[int]:
+        from ..rundir.job import ranks_of
+
+        return ranks_of(text, option)
+
+    return parse
 
 
 class _RunDir(argparse.Action):

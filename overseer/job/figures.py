@@ -11,7 +11,7 @@ from ..errors import VoirError
 from ..model.diagnosis import diagnose
 from ..model.facts import at, entries, main_task, number, ordered, part, signalled
 from ..recorder.sites import PARTS
-from ..rundir.reading import Run
+from ..rundir.reading import OF_PROCESS, Run
 from .members import MemberSteps, index_of, main_task_of, members_of, same_losses, steps_of_members
 from .straggler import examine
 from .verdict import described, verdict
@@ -21,7 +21,7 @@ MOST_PROBLEMS = 200
 #: Facts that a job has from its first process.
 _OF_FIRST = (
     "schema", "name", "tags", "argv", "script", "voirfiles", "world_size", "version", "app",
-    "provenance", "started", "stopped_early", "progress", "values", "loader_workers",
+    "provenance", "stopped_early", "progress", "values", "loader_workers",
     "instruments",
 )  # fmt: skip
 _SOURCE = re.compile(r"\[/\S+:\d+\] ")
@@ -36,7 +36,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
 
     The keys are those of ``run.json``, and:
 
-    - ``job``: ``ranks`` (the number of processes with a record), ``world_size``, ``missing``
+    - ``job``: ``ranks`` (the number of processes with a record), ``kind`` (``process`` if they are
+      no ranks), ``world_size``, ``missing``
       ranks, ``hosts``, ``attempt``, the ``earlier`` ones (``attempt``, ``ranks``, ``steps``,
       ``why``), ``versions`` if they differ, ``parallel``
       (the number of different batches at a time, and ``by`` what it is known), ``failed`` (the
@@ -56,7 +57,11 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     """
     members = members_of(run)
     if len(members) < 2 and not (members and _missing(run)):
-        return dict(members[0].facts if members else run.facts)
+        checks = part(run.starter.facts).get("verify") if run.starter is not None else None
+        return {
+            **(members[0].facts if members else run.facts),
+            **({"verify": checks} if checks else {}),
+        }
     every = [member.facts for member in members]
     main = main_task_of(members)
     steps = steps_of_members(members, main, report) if main else []
@@ -69,7 +74,7 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
         tasks[name] = _task(those, seen)
     if main is not None and found is not None:
         told = found.as_facts()
-        tasks[main]["straggler"] = {**told, "why": described(told)}
+        tasks[main]["straggler"] = {**told, "why": described(told, kind_of(members))}
     if main is not None and together is not None:
         tasks[main]["ranks"].setdefault("waiting", {})["together"] = together
     first = every[0]
@@ -99,7 +104,7 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
 
 
 def _diagnosed(facts: Mapping[str, Any]) -> dict[str, Any] | None:
-    found = diagnose(dict(facts))
+    found = diagnose(facts)
     return found.as_facts() if found is not None else None
 
 
@@ -232,7 +237,7 @@ def waiting_share(task: Mapping[str, Any]) -> float | None:
 
 def _numbers(tasks: Iterable[Mapping[str, Any]], path: str) -> list[float] | None:
     """A figure of all tasks; None if one lacks it."""
-    found = [number(dict(task), path) for task in tasks]
+    found = [number(task, path) for task in tasks]
     known = [each for each in found if each is not None]
     return known if len(known) == len(found) and known else None
 
@@ -246,12 +251,12 @@ def _sum(tasks: Sequence[Mapping[str, Any]], path: str) -> float | None:
 
 
 def _mean(tasks: Sequence[Mapping[str, Any]], path: str) -> float | None:
-    values = [n for task in tasks if (n := number(dict(task), path)) is not None]
+    values = [n for task in tasks if (n := number(task, path)) is not None]
     return sum(values) / len(values) if values else None
 
 
 def _most(tasks: Sequence[Mapping[str, Any]], path: str) -> Any:
-    values = [n for task in tasks if (n := number(dict(task), path)) is not None]
+    values = [n for task in tasks if (n := number(task, path)) is not None]
     most = max(values, default=None)
     return int(most) if most is not None and path in ("steps", "rate.skipped") else most
 
@@ -304,6 +309,7 @@ def _job(
     running = [{"rank": m.rank, "now": str(m.facts["now"])} for m in members if m.facts.get("now")]
     made = {
         "ranks": len(members),
+        "kind": "process" if kind_of(members) == "process" else None,
         "world_size": next((n for each in facts if (n := each.get("world_size"))), None),
         "missing": _missing(run)[:MOST_PROBLEMS],
         "hosts": hosts,
@@ -317,11 +323,17 @@ def _job(
     return {key: value for key, value in made.items() if value not in (None, [])}
 
 
+def kind_of(members: Sequence[Run]) -> str:
+    """``rank``, or ``process`` if none of the processes is a rank."""
+    ranks = any(isinstance(member.facts.get("rank"), int) for member in members)
+    return "rank" if ranks or not members[0].path.name.startswith(OF_PROCESS) else "process"
+
+
 def _attempt(run: Run) -> dict[str, Any]:
     """An earlier attempt: its steps, and how it ended."""
     members = members_of(run)
     failed = _failures(members)
-    steps = [number(main_task(dict(member.facts)) or {}, "steps") for member in members]
+    steps = [number(main_task(member.facts) or {}, "steps") for member in members]
     made = {
         "attempt": members[0].facts.get("attempt") or 1,
         "ranks": len(members),
@@ -369,7 +381,7 @@ def _checks(every: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     worst: dict[tuple[str, int], dict[str, Any]] = {}
     for facts in every:
         seen: dict[str, int] = {}
-        for check in entries(dict(facts), "verify"):
+        for check in entries(facts, "verify"):
             name = str(check.get("check"))
             key = name, seen.setdefault(name, 0)
             seen[name] += 1
@@ -390,7 +402,7 @@ def _problems(members: Sequence[Run]) -> list[dict[str, Any]]:
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     ranks: dict[tuple[str, ...], list[int]] = {}
     for member in members:
-        for problem in entries(dict(member.facts), "problems"):
+        for problem in entries(member.facts, "problems"):
             key = tuple(str(problem.get(name)) for name in ("slug", "who", "what"))
             if key in found or len(found) < MOST_PROBLEMS:
                 found.setdefault(key, dict(problem))

@@ -36,7 +36,7 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     Args:
         facts: Those of the job, as :func:`~overseer.job.figures.job_facts` makes them.
     """
-    task = main_task(dict(facts)) or {}
+    task = main_task(facts) or {}
     found = part(task, "straggler")
     cost = number(found, "gain") or 0.0
     if found.get("kind") in (CONSTANT, RECURRING) and cost >= COSTS:
@@ -59,8 +59,8 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _mean_waiting(task: Mapping[str, Any]) -> float:
     """The mean share of the ranks' steps that is waiting."""
-    parts = [number(dict(task), f"breakdown.{name}") or 0.0 for name in PARTS]
-    return (number(dict(task), "breakdown.communication") or 0.0) / (sum(parts) or 1.0)
+    parts = [number(task, f"breakdown.{name}") or 0.0 for name in PARTS]
+    return (number(task, "breakdown.communication") or 0.0) / (sum(parts) or 1.0)
 
 
 def _next(found: Mapping[str, Any]) -> str:
@@ -70,29 +70,30 @@ def _next(found: Mapping[str, Any]) -> str:
     return f"rank {found.get('rank')}: {_LOOK.get(str(found.get('part')), _LOOK['other'])}"
 
 
-def described(found: Mapping[str, Any]) -> str:
+def described(found: Mapping[str, Any], kind: str = "rank") -> str:
     """A straggler in a sentence, with what it costs the job.
 
     Args:
         found: The ``straggler`` of a task.
+        kind: ``rank`` or ``process``.
     """
-    gain = number(dict(found), "gain") or 0.0
+    gain = number(found, "gain") or 0.0
     faster = f"{percent(gain)} faster" if gain < 1 else f"{1 + gain:.1f} times as fast"
     cost = f"; like the others, the job would be {faster}" if gain else ""
-    return f"{_described(found)}{cost}"
+    return f"{_described(found, kind)}{cost}"
 
 
-def _described(found: Mapping[str, Any]) -> str:
-    late, own = duration(number(dict(found), "late")), duration(number(dict(found), "own"))
-    others, part_of = duration(number(dict(found), "others")), found.get("part")
-    steps, first, rank = found.get("steps"), found.get("first"), f"rank {found.get('rank')}"
+def _described(found: Mapping[str, Any], of: str) -> str:
+    late, own = duration(number(found, "late")), duration(number(found, "own"))
+    others, part_of = duration(number(found, "others")), found.get("part")
+    steps, first, rank = found.get("steps"), found.get("first"), f"{of} {found.get('rank')}"
     kind, period = found.get("kind"), found.get("period")
     does = _NAMED.get(str(part_of), _NAMED["other"])
     takes = f"its {does} {own} of its own, the others' {others}"
     if kind == CONSTANT:
         during = f"{steps} steps from step {first} on" if first else "all steps"
         if found.get("gain") is not None:  # Otherwise no rank waits.
-            share = percent(number(dict(found), "last"))
+            share = percent(number(found, "last"))
             during = f"{share} of {during.removeprefix('all ')}"
         last = "arrives last in" if found.get("gain") is not None else "is slow in"
         return f"{rank} {last} {during}, {late} late: {takes}{_also(found)}"
@@ -102,7 +103,7 @@ def _described(found: Mapping[str, Any]) -> str:
     if kind == ONE_OFF:
         where = f"in step {first}" if steps == 1 else f"in {steps} steps from step {first} on"
         return f"{rank} is {late} late {where}: {takes}"
-    return f"another rank each time is {late} late, in {steps} steps: no straggler"
+    return f"another {of} each time is {late} late, in {steps} steps: no straggler"
 
 
 def _also(found: Mapping[str, Any]) -> str:

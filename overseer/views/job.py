@@ -25,7 +25,7 @@ def job_head(run: Facts) -> list[str]:
     job = part(run, "job")
     ranks, world, hosts = number(job, "ranks"), number(job, "world_size"), job.get("hosts")
     of = f" of {world:.0f}" if world and ranks and world > ranks else ""
-    said = [f"{ranks:.0f}{of} ranks" if ranks else ""]
+    said = [f"{ranks:.0f}{of} {_several(run)}" if ranks else ""]
     if isinstance(hosts, list) and len(hosts) > 1:
         said.append(f"{len(hosts)} hosts")
     attempt = number(job, "attempt")
@@ -36,29 +36,29 @@ def job_head(run: Facts) -> list[str]:
 def first_failed(run: Facts) -> str:
     """The first rank that failed, before its end: ``rank 2: ``; empty if none failed."""
     failed = entries(part(run, "job"), "failed")
-    return f"{_rank(failed[0])}: " if failed else ""
+    return f"{_kind(run)} {clean(failed[0].get('rank', '?'))}: " if failed else ""
 
 
-def of_task(task: Facts, judged: bool) -> Iterator[Row]:
+def of_task(run: Facts, task: Facts) -> Iterator[Row]:
     """The range over the ranks, and the rank that the others wait for.
 
     Args:
+        run: The job. If its verdict names that rank, the row does not.
         task: The task.
-        judged: The run's verdict already tells that rank.
     """
     units = clean(task.get("units") or "items").removesuffix("/s")
     ends = rates(at(task, "ranks.rate.min"), at(task, "ranks.rate.max"))
     slowest = number(task, "ranks.slowest")
     waits = [percent(at(task, f"ranks.waiting.{key}")) for key in ("min", "max")]
     yield row(
-        "ranks",
+        _several(run),
         f"{TO.join(dict.fromkeys(ends))} {units}/s each" if len(ends) == 2 else None,
         f"slowest {slowest:.0f}" if slowest is not None and _differ(task) else None,
         f"waiting {TO.join(dict.fromkeys(filter(None, waits)))}" if all(waits) else None,
         depth=1,
         style="",
     )
-    if not judged:
+    if part(run, "diagnosis").get("verdict") != "straggler":
         found = part(task, "straggler")
         style = "" if found.get("kind") == "rotating" else "warn"
         yield row("late", Piece(clean(found.get("why") or ""), style), depth=1, style="")
@@ -72,17 +72,19 @@ def _differ(task: Facts) -> bool:
 
 def of_job(run: Facts) -> Iterator[Row]:
     """What failed, hangs or is missing, and earlier attempts."""
-    job = part(run, "job")
+    job, kind = part(run, "job"), _kind(run)
     failed = entries(job, "failed")
     for index, each in enumerate(failed[:MOST_RANKS]):
         stopped = each.get("why") in (signalled(SIGINT), signalled(SIGTERM))  # All of them were.
         first = "the first to fail" if index == 0 and len(failed) > 1 and not stopped else None
-        yield row(_rank(each), Piece(cut(each.get("why") or "failed", 100), "bad"), first)
-    yield _more(failed, "ranks that failed")
+        named = f"{kind} {clean(each.get('rank', '?'))}"
+        yield row(named, Piece(cut(each.get("why") or "failed", 100), "bad"), first)
+    yield _more(failed, "failed")
     running = entries(job, "running")
     for each in running[:MOST_RANKS]:
-        yield row(_rank(each), Piece(cut(each.get("now") or "running", 100), "warn"))
-    yield _more(running, "ranks that run")
+        named = f"{kind} {clean(each.get('rank', '?'))}"
+        yield row(named, Piece(cut(each.get("now") or "running", 100), "warn"))
+    yield _more(running, "run")
     missing = job.get("missing")
     if isinstance(missing, list) and missing:
         yield row("missing", Piece(f"{ranks_text(missing)} recorded nothing", "warn"))
@@ -109,10 +111,15 @@ def ranks_text(ranks: Sequence[object]) -> str:
     return f"rank{'s' if len(numbers) != 1 else ''} {', '.join(shown)}"
 
 
-def _rank(of: Facts) -> str:
-    return f"rank {clean(of.get('rank', '?'))}"
+def _kind(run: Facts) -> str:
+    """``rank``; ``process`` for processes that are no ranks."""
+    return "process" if part(run, "job").get("kind") == "process" else "rank"
+
+
+def _several(run: Facts) -> str:
+    return "processes" if _kind(run) == "process" else "ranks"
 
 
 def _more(found: Sequence[object], what: str) -> Row:
     left = len(found) - MOST_RANKS
-    return row("", Piece(f"and {left} more {what}", "dim") if left > 0 else None)
+    return row("", Piece(f"{left} more {what}", "dim") if left > 0 else None)

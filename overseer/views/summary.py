@@ -157,7 +157,7 @@ def _tasks(run: Facts) -> Iterator[Row]:
         if "ranks" in task:
             from .job import of_task
 
-            rows += of_task(task, part(run, "diagnosis").get("verdict") == "straggler")
+            rows += of_task(run, task)
         for each in rows:
             if task is not main and each.depth:
                 each.optional = _RATE if each.label in ("rate", "") else _OTHER

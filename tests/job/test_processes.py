@@ -186,3 +186,31 @@ def test_a_worker_of_a_loader_is_left_alone() -> None:
     assert torch is not None and torch.origin is not None
     file = Path(torch.origin).parents[1] / f"{LOADER.replace('.', '/')}.py"
     assert "def _worker_loop(" in file.read_text()
+
+
+LONG = """
+import multiprocessing
+import torch
+def work():
+    torch.set_num_threads(1)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for _ in range(20_000):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).square().mean().backward()
+        optimizer.step()
+if __name__ == "__main__":
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start(); child.join(); print(child.exitcode)
+"""
+
+
+def test_a_check_ends_processes_after_as_many_steps_as_a_script(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    place = Place(tmp_path)
+    place.write("main.py", LONG)
+    done = place.voir("--no-voirfile", "--verify", "main.py", warm=True)
+    assert done.seen == (0, "0\n"), done.stderr
+    (run,) = place.runs
+    assert members(run)["process1"]["tasks"]["train"]["steps"] == 200
+    assert "made by processes that the script started" in done.stderr

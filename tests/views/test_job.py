@@ -50,7 +50,7 @@ def test_a_job_tells_its_ranks_and_who_failed_first() -> None:
         f"    late    {WHY}",
         "  rank 2    exit status 2 · the first to fail",
         f"  rank {1 + MOST_RANKS}    exit status {1 + MOST_RANKS}",
-        "            and 1 more ranks that failed",
+        "            1 more failed",
         "  rank 1    in communication for 40 s",
         "  missing   ranks 12-15 recorded nothing",
         "  attempt 1 16 ranks, 120 steps · rank 7: killed",
@@ -70,3 +70,12 @@ def test_a_straggler_that_is_the_verdict_is_told_once() -> None:
     facts = {"tasks": {"train": task}, "job": {"ranks": 4}}
     facts["diagnosis"] = {"verdict": "straggler", "why": "rank 2 is late"}
     assert sum("rank 2 is late" in line for line in lines(facts)) == 1
+
+
+def test_processes_that_are_no_ranks_are_not_called_so() -> None:
+    failed = [{"rank": 2, "why": "exit status 1"}]
+    job = {"ranks": 2, "kind": "process", "failed": failed}
+    shown = lines({"script": "main.py", "job": job, "tasks": {"train": TASK}, "exit_status": 1})
+    assert shown[0] == "voir: main.py · 2 processes · process 2: exit status 1"
+    assert "  process 2 exit status 1" in shown
+    assert not any("rank" in line for line in shown)
