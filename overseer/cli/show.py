@@ -97,7 +97,8 @@ def _one_job(named: list[str]) -> Run:
     """The runs of these directories, finished, as one job."""
     paths = [run_directory(each) for each in named]
     if not paths:
-        raise UsageError("usage", "voir show --as-one-job: it names no run", "Name directories.")
+        example = "For example: voir show A B --as-one-job"
+        raise UsageError("usage", "voir show --as-one-job: it names no run", example)
     for path in paths:
         finished_run(path)
     return read_job(paths)

@@ -265,11 +265,18 @@ def add_options(parser: OptionParser) -> None:
     add("--follow-children", action="store_true",
         help="record Python programs that the script starts, too")  # fmt: skip
     add("--quiet", action="store_true", help="print no summary")
-    add("--summary-rank", type=int, metavar="R",
+    add("--summary-rank", type=_rank, metavar="R",
         help="print the summary of this rank of a job instead of the job's")  # fmt: skip
     add("--strict", action="store_true",
         help="exit with status 4 after a problem or a silent probe")  # fmt: skip
     add("--debug", action="store_true", help="log which voirfiles and probes are used, and why")
+
+
+def _rank(text: str) -> int:
+    if not text.isdecimal():
+        what = f"--summary-rank is {text!r:.60}, which is not a rank"
+        raise UsageError("option-value", what, "Ranks count from 0, for example --summary-rank 2")
+    return int(text)
 
 
 def ranks_option(option: str) -> Callable[[str], frozenset[int]]:

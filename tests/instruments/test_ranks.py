@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from instruments.ranks import is_chosen
+from overseer.engine.options import OptionParser, add_options
 from overseer.errors import UsageError
 from overseer.rundir.job import ranks_of
 
@@ -43,3 +44,11 @@ def test_a_process_knows_whether_it_is_chosen(
     ov: Any = SimpleNamespace(environ=environ, options=options, report=problems.append)
     assert is_chosen(ov, "--trace-rank", own) is chosen
     assert [each.what for each in problems] == ([missing] if missing else [])
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.5"])
+def test_the_rank_of_a_summary_is_a_number(text: str) -> None:
+    parser = OptionParser(environ={})
+    add_options(parser)
+    with pytest.raises(UsageError, match="which is not a rank"):
+        parser.resolve([f"--summary-rank={text}"])
