@@ -76,6 +76,8 @@ class Advice:
 
     def line(self, role: str) -> str | None:
         """The line that shows ``role``; None if there is none, or a voirfile has it."""
+        if self._ov.program is None:  # No probe reaches a process of multiprocessing.
+            return None
         line = self._lines[role] if self._sources else GENERIC[role]
         probes = (probe["selector"] for probe in self._ov.probe_verdicts())
         return None if any(f'"{selector}"' in line for selector in probes) else line

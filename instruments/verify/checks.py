@@ -186,7 +186,7 @@ def _steps(e: Evidence) -> Check:
             what = f"none was seen: the script had failed before, with status {status}"
             return Check("steps", WARN, what)
         if e.children and not promised:
-            what = "made by processes that the script started, which are not checked"
+            what = "made by processes that the script started, none of which has checked them"
             return Check("steps", SKIP, what)
         return Check("steps", FAIL if promised else WARN, "none was seen", e.ignored or line)
     if len(twice := {**e.marks, **e.pairs}) > 1 and "" in twice:

@@ -43,10 +43,6 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args
     if not (ov.options.verify or ov.options.verify_json):
         return
-    if ov.context.joins:  # The process that started this one judges.
-        if getattr(ov.options, "stop", None) is None:
-            ov.measuring.stop_at(MAX_STEPS, None, lambda: _stop_at_most(ov))
-        return
     from .syncs import Syncs
 
     witness, syncs = Witness(ov), Syncs()
@@ -63,11 +59,6 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
     task = ov.summary.get("tasks", {}).get(_TRAIN, {})
     ov.summary["syncs"] = syncs.facts(task)  # Used by the diagnosis.
     _judge(ov, witness)
-
-
-def _stop_at_most(ov: Overseer) -> None:
-    ov.stopped_early = ov.stopped_early or f"after {MAX_STEPS} steps"
-    ov.stop(agreed=True)
 
 
 class HooksOnly:
@@ -175,7 +166,9 @@ class Witness:
     # Stopping
 
     def _reached(self) -> None:
-        _stop_at_most(self._ov)
+        ov = self._ov
+        ov.stopped_early = ov.stopped_early or f"after {MAX_STEPS} steps"
+        ov.stop(agreed=True)
 
     def _stepped(self, steps: list[Step]) -> None:
         """Take finished steps, on a timer's thread: compute voir's share; maybe stop."""
@@ -221,9 +214,25 @@ def _judge(ov: Overseer, witness: Witness) -> None:
 
     checks = judge(_gathered(ov, witness))
     ov.summary["verify"] = [check.as_facts() for check in checks]
-    ov.failed_checks = sum(check.verdict == FAIL for check in checks)
+    if ov.context.joins:  # The process that started this one fails for all of them.
+        return
+    every = _of_all(ov)
+    ov.failed_checks = sum(check["verdict"] == FAIL for check in every)
     if ov.options.verify_json:
-        _write(ov)
+        _write(ov, every)
+
+
+def _of_all(ov: Overseer) -> list[dict[str, Any]]:
+    """The checks of this process and of those that it has started."""
+    where = ov.recording.directory.path if ov.recording and ov.recording.joined else None
+    if where is not None:
+        from overseer.job.checks import checks_of
+        from overseer.rundir.reading import read_run
+
+        if checks := checks_of(read_run(where, ov.facts())):
+            return checks
+    own: list[dict[str, Any]] = ov.summary["verify"]
+    return own
 
 
 def _gathered(ov: Overseer, witness: Witness) -> Evidence:
@@ -270,13 +279,13 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
     )
 
 
-def _write(ov: Overseer) -> None:
+def _write(ov: Overseer, checks: list[dict[str, Any]]) -> None:
     import json
 
     facts = {
         "script": ov.options.SCRIPT or ov.options.MODULE,
         "verdict": "FAIL" if ov.failed_checks else "PASS",
-        "verify": ov.summary["verify"],
+        "verify": checks,
     }
     try:
         with open(ov.options.verify_json, "w", encoding="utf-8") as file:

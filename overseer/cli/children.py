@@ -74,7 +74,7 @@ def begin(state: dict[str, Any], parent: Overseer | None = None) -> None:
         if state["options"].get("stop") is not None:
             names = (*names, "early_stop")
         elif state["options"].get("verify") or state["options"].get("verify_json"):
-            names = (*names, "verify")  # It ends after as many steps; the parent judges.
+            names = (*names, "verify")
         child.add_instruments(stock(lambda module, always: module in names))
         at_end(end)
         child.begin(state["argv"])

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import VoirError
 from ..model.diagnosis import diagnose
-from ..model.facts import at, entries, main_task, number, ordered, part, signalled
+from ..model.facts import at, entries, main_task, number, ordered, part
 from ..recorder.sites import PARTS
 from ..rundir.reading import OF_PROCESS, Run
-from .members import MemberSteps, index_of, main_task_of, members_of, same_losses, steps_of_members
+from .checks import checks_of
+from .members import (
+    MemberSteps,
+    index_of,
+    main_task_of,
+    members_of,
+    same_losses,
+    steps_of_members,
+    why_failed,
+)
 from .straggler import examine
 from .verdict import described, verdict
 
@@ -24,7 +32,6 @@ _OF_FIRST = (
     "provenance", "stopped_early", "progress", "values", "loader_workers",
     "instruments",
 )  # fmt: skip
-_SOURCE = re.compile(r"\[/\S+:\d+\] ")
 #: States of a probe: of several ranks the first of these counts.
 _PROBED = ("fired", "compiled away", "never fired", "unresolved")
 #: Why the items of ranks do not add up.
@@ -47,6 +54,7 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
       task also ``together``, the share of time in which all ranks wait at once.
     - in the main task, ``straggler``: see :class:`~overseer.job.straggler.Straggler`.
     - in a problem, ``ranks``: those that have it, unless all do.
+    - in a check, the ``rank`` that made it, see :func:`~overseer.job.checks.checks_of`.
 
     Items per second of ranks that see different batches add up; those of ranks that see the same
     one count once; if that is unknown, so is the job's rate.
@@ -57,11 +65,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     """
     members = members_of(run)
     if len(members) < 2 and not (members and _missing(run)):
-        checks = part(run.starter.facts).get("verify") if run.starter is not None else None
-        return {
-            **(members[0].facts if members else run.facts),
-            **({"verify": checks} if checks else {}),
-        }
+        checks = {"verify": made} if run.starter is not None and (made := checks_of(run)) else {}
+        return {**(members[0].facts if members else run.facts), **checks}
     every = [member.facts for member in members]
     main = main_task_of(members)
     steps = steps_of_members(members, main, report) if main else []
@@ -87,9 +92,7 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     facts |= _outcome(members, run.starter)
     facts["tasks"] = tasks
     facts["problems"] = _problems(members)
-    # A process that started the ranks, and is none itself, has checked for all.
-    starter = [] if run.starter is None or run.starter in members else [run.starter.facts]
-    facts["verify"] = _checks([*every, *starter])
+    facts["verify"] = checks_of(run)
     facts["host"], facts["probes"] = _host(run, every), _probes(every)
     devices = [device for each in every for device in entries(each, "devices")]
     named = {str(one.get("uuid", number)): one for number, one in enumerate(devices)}
@@ -283,17 +286,6 @@ def _failures(members: Sequence[Run]) -> list[Run]:
     return sorted(failed, key=lambda member: str(member.facts.get("ended") or "~"))
 
 
-def why_failed(facts: Mapping[str, Any]) -> str:
-    """How a process ended, in a few words."""
-    if facts.get("ended_by"):
-        return str(facts["ended_by"])
-    status = facts.get("exit_status")
-    if isinstance(status, int) and status < 0:
-        return signalled(-status)
-    # Of gloo's errors, the place in its source comes first.
-    return _SOURCE.sub("", str(facts.get("error") or f"exit status {status}"))
-
-
 def _missing(run: Run) -> list[int]:
     """The ranks without a readable record."""
     return sorted({*run.missing_ranks, *(one.rank for one in run.ranks if not one.facts)})
@@ -374,27 +366,6 @@ def _probes(every: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         fired = sum(int(number(each, "fired") or 0) for each in (found.get(key, {}), one))
         found[key] = {**best, "fired": fired}
     return [*found.values()]
-
-
-def _checks(every: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The checks of ``--verify``: of each, the worst result of a rank, with the rank."""
-    worst: dict[tuple[str, int], dict[str, Any]] = {}
-    for facts in every:
-        seen: dict[str, int] = {}
-        for check in entries(facts, "verify"):
-            name = str(check.get("check"))
-            key = name, seen.setdefault(name, 0)
-            seen[name] += 1
-            if key not in worst:
-                worst[key] = dict(check)
-            elif _badness(check) > _badness(worst[key]):
-                said = f"rank {facts.get('rank')}: {check.get('evidence')}"
-                worst[key] = {**check, "evidence": said}
-    return [*worst.values()]
-
-
-def _badness(check: Mapping[str, Any]) -> int:
-    return {"SKIP": 0, "PASS": 1, "WARN": 2, "FAIL": 3}.get(str(check.get("verdict")), 0)
 
 
 def _problems(members: Sequence[Run]) -> list[dict[str, Any]]:

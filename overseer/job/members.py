@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..errors import VoirError
-from ..model.facts import main_name, number, part
+from ..model.facts import main_name, number, part, signalled
 from ..rundir.reading import Run
 from ..rundir.steps import COMPILED, Stretch, steps_of
 from .straggler import BLOCKS, OWN_PARTS, PAUSED, RankSteps, most_steps
@@ -18,6 +19,7 @@ from .straggler import BLOCKS, OWN_PARTS, PAUSED, RankSteps, most_steps
 #: their rows.
 TOGETHER = 200
 _COLUMNS = (*OWN_PARTS, "communication")
+_SOURCE = re.compile(r"\[/\S+:\d+\] ")
 
 
 class MemberSteps(NamedTuple):
@@ -35,6 +37,17 @@ class MemberSteps(NamedTuple):
 def members_of(run: Run) -> tuple[Run, ...]:
     """The processes of a job that have a record."""
     return tuple(one for one in run.ranks if one.facts)
+
+
+def why_failed(facts: Mapping[str, Any]) -> str:
+    """How a process ended, in a few words."""
+    if facts.get("ended_by"):
+        return str(facts["ended_by"])
+    status = facts.get("exit_status")
+    if isinstance(status, int) and status < 0:
+        return signalled(-status)
+    # Of gloo's errors, the place in its source comes first.
+    return _SOURCE.sub("", str(facts.get("error") or f"exit status {status}"))
 
 
 def main_task_of(members: tuple[Run, ...]) -> str | None:

@@ -149,10 +149,14 @@ class Run:
         return sorted(set(range(world)) - found) if self.ranks and isinstance(world, int) else []
 
 
-def read_run(path: str | Path) -> Run:
+def read_run(path: str | Path, facts: dict[str, Any] | None = None) -> Run:
     """Read the run in a directory, or the one of a ``run.json``.
 
     Nothing is written: ``finish_run`` finishes the record of a killed run.
+
+    Args:
+        path: The directory, or the file.
+        facts: Those of this process's own run, which are newer than the file.
 
     Raises:
         VoirError: There is no run (``run-missing``, ``not-a-run``), or its ``run.json`` is damaged
@@ -164,7 +168,7 @@ def read_run(path: str | Path) -> Run:
         raise VoirError("run-missing", f"{at}: there is no such directory", _WHICH)
     every = [attempt_directory(directory, number) for number in attempts(directory)]
     tried = [(each, ranks) for each in every if (ranks := _members(each))]
-    own = _one(directory)
+    own = _one(directory) if facts is None else _from(directory, facts)
     if tried and not own.facts:
         earlier = tuple(_job(each, ranks) for each, ranks in tried[:-1])
         return _job(directory, tried[-1][1], earlier)
@@ -234,7 +238,7 @@ def _member(directory: Path) -> Run:
     except VoirError as error:
         if error.slug != "run-damaged":
             raise
-        return Run(directory, {}, Metrics(directory / "metrics.jsonl"))
+        return _from(directory, {})
 
 
 def _named(directory: Path, kind: str) -> bool:
@@ -257,11 +261,15 @@ def _number(directory: Path) -> int:
     return int(directory.name.lstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
+def _from(directory: Path, facts: dict[str, Any]) -> Run:
+    return Run(directory, facts, Metrics(directory / "metrics.jsonl"))
+
+
 def _one(directory: Path) -> Run:
     written = _facts(directory / "run.json")
     facts = as_it_is(directory, written)
     unfinished = "ended" in facts and "ended" not in written
-    return Run(directory, facts, Metrics(directory / "metrics.jsonl"), unfinished=unfinished)
+    return replace(_from(directory, facts), unfinished=unfinished)
 
 
 def _facts(path: Path) -> dict[str, Any]:

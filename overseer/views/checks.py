@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import clean
 from ..model.facts import entries
+from .job import kind_of_job
 from .summary import head_of, record
 from .text import Layout, Piece, row
 
@@ -27,11 +28,16 @@ def render(run: Facts, width: int, colour: bool = False) -> str:
     results = [str(check.get("verdict")) for check in checks]
     kinds = [kind for kind in _STYLES if kind in results]
     counts = [Piece(f"{results.count(kind)} {kind}", _STYLES[kind]) for kind in kinds]
-    lines, shown = [layout.head("voir:", [*head_of(run), *counts])], set()
+    ranks = [number for check in checks if isinstance(number := check.get("rank"), int)]
+    first = f"{kind_of_job(run)} {min(ranks)}" if ranks and "job" in run else ""
+    of = [Piece(f"checks of {first}")] if first else []
+    lines, shown = [layout.head("voir:", [*head_of(run), *of, *counts])], set()
     for check in checks:
         verdict, hint = clean(check.get("verdict") or ""), clean(check.get("hint") or "")
         label = f"{verdict}  {clean(check.get('check') or '')}"
         said = clean(check.get("evidence") or "") or " "
+        by = f"{kind_of_job(run)} {clean(check['rank'])}" if "rank" in check else "main process"
+        said = f"{by}: {said}" if first not in ("", by) else said
         lines.append(layout.text([row(label, said, style=_STYLES.get(verdict, ""))]))
         if hint and hint not in shown and verdict != "PASS":
             # On one line, so that it can be copied.

@@ -36,7 +36,7 @@ def job_head(run: Facts) -> list[str]:
 def first_failed(run: Facts) -> str:
     """The first rank that failed, before its end: ``rank 2: ``; empty if none failed."""
     failed = entries(part(run, "job"), "failed")
-    return f"{_kind(run)} {clean(failed[0].get('rank', '?'))}: " if failed else ""
+    return f"{kind_of_job(run)} {clean(failed[0].get('rank', '?'))}: " if failed else ""
 
 
 def of_task(run: Facts, task: Facts) -> Iterator[Row]:
@@ -72,7 +72,7 @@ def _differ(task: Facts) -> bool:
 
 def of_job(run: Facts) -> Iterator[Row]:
     """What failed, hangs or is missing, and earlier attempts."""
-    job, kind = part(run, "job"), _kind(run)
+    job, kind = part(run, "job"), kind_of_job(run)
     failed = entries(job, "failed")
     for index, each in enumerate(failed[:MOST_RANKS]):
         stopped = each.get("why") in (signalled(SIGINT), signalled(SIGTERM))  # All of them were.
@@ -111,13 +111,13 @@ def ranks_text(ranks: Sequence[object]) -> str:
     return f"rank{'s' if len(numbers) != 1 else ''} {', '.join(shown)}"
 
 
-def _kind(run: Facts) -> str:
+def kind_of_job(run: Facts) -> str:
     """``rank``; ``process`` for processes that are no ranks."""
     return "process" if part(run, "job").get("kind") == "process" else "rank"
 
 
 def _several(run: Facts) -> str:
-    return "processes" if _kind(run) == "process" else "ranks"
+    return "processes" if kind_of_job(run) == "process" else "ranks"
 
 
 def _more(found: Sequence[object], what: str) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from importlib.util import find_spec
@@ -191,26 +192,36 @@ def test_a_worker_of_a_loader_is_left_alone() -> None:
 LONG = """
 import multiprocessing
 import torch
-def work():
+def work(factor):
     torch.set_num_threads(1)
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     for _ in range(20_000):
         optimizer.zero_grad()
-        model(torch.ones(2, 4)).square().mean().backward()
+        (factor * model(torch.ones(2, 4)).square().mean()).backward()
         optimizer.step()
 if __name__ == "__main__":
-    child = multiprocessing.get_context("fork").Process(target=work)
-    child.start(); child.join(); print(child.exitcode)
+    for factor in (1.0, float("inf")):
+        child = multiprocessing.get_context("fork").Process(target=work, args=(factor,))
+        child.start(); child.join(); print(child.exitcode)
 """
 
 
-def test_a_check_ends_processes_after_as_many_steps_as_a_script(tmp_path: Path) -> None:
+def test_processes_end_after_as_many_steps_as_a_script_and_check_what_they_recorded(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("torch")
     place = Place(tmp_path)
     place.write("main.py", LONG)
-    done = place.voir("--no-voirfile", "--verify", "main.py", warm=True)
-    assert done.seen == (0, "0\n"), done.stderr
+    options = "--no-voirfile", "--verify", "--verify-json", "checks.json"
+    done = place.voir(*options, "main.py", warm=True)
+    assert done.seen == (3, "0\n0\n"), done.stderr
     (run,) = place.runs
-    assert members(run)["process1"]["tasks"]["train"]["steps"] == 200
-    assert "made by processes that the script started" in done.stderr
+    found = members(run)
+    assert [found[f"process{n}"]["tasks"]["train"]["steps"] for n in (1, 2)] == [200, 200]
+    checks = json.loads((tmp_path / "checks.json").read_text())["verify"]
+    told = {one["check"]: (one["verdict"], one.get("rank")) for one in checks}
+    assert told["steps"] == ("PASS", 1) and told["loss"] == ("FAIL", 2)
+    assert not any("ov.probe" in one.get("hint", "") for one in checks), "none reaches a process"
+    assert "checks of process 1" in done.stderr
+    assert "FAIL  loss          process 2: " in done.stderr, done.stderr

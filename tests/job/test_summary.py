@@ -11,22 +11,27 @@ from datetime import UTC, datetime
 
 import pytest
 
+from overseer.cli.notices import screen
+from overseer.job.checks import checks_of
+from overseer.job.figures import job_facts
 from overseer.job.summary import facts_of_job, problems_of_others, summary_facts
 from overseer.model.facts import others_share
 from overseer.rundir.job import place
+from overseer.rundir.reading import read_run
 from tests.running import VOIR, Place, environment
 
 DEAD = 2**22 + 1
 PROBLEM = {"slug": "app-file", "who": "--app", "what": "it is empty", "where": None, "remedy": None}
 
 
-def put(job, rank, ended=True, at=None, pid=DEAD, **facts):
+def put(job, rank, ended=True, at=None, pid=DEAD, name="rank", **facts):
     """Write the record of a rank; ``at``: its machine."""
-    directory = job / f"rank{rank}"
+    directory = job / f"{name}{rank}"
     directory.mkdir(parents=True, exist_ok=True)
     host = os.uname().nodename if at is None else at
+    number = rank if name == "rank" else None
     known = {
-        "schema": 2, "script": "main.py", "rank": rank, "world_size": 4, "pid": pid,
+        "schema": 2, "script": "main.py", "rank": number, "world_size": 4, "pid": pid,
         "started": f"{datetime.now(UTC):%FT%T.%fZ}", "place": place() if at is None else at,
         "provenance": {"hostname": host}, **({"ended": "now", "exit_status": 0} if ended else {}),
     }  # fmt: skip
@@ -86,25 +91,40 @@ def test_problems_are_told_with_the_ranks_that_have_them(tmp_path):
     assert [one.who for one in problems_of_others(facts_of_job(tmp_path))] == ["--app"]
 
 
-def test_the_checks_of_all_ranks_are_told_by_the_worst(tmp_path):
+def checks(**verdicts):
+    return [{"check": name, "verdict": v, "evidence": "it"} for name, v in verdicts.items()]
+
+
+def test_the_worst_rank_makes_each_check_of_a_job_and_all_are_labelled(tmp_path):
     for rank in range(3):
-        steps = {"check": "steps", "verdict": "PASS", "evidence": "200"}
-        loss = {"check": "loss", "verdict": "FAIL" if rank == 1 else "PASS", "evidence": f"{rank}"}
-        put(tmp_path, rank, verify=[steps, loss])
-    checks = facts_of_job(tmp_path)["verify"]
-    assert [(one["verdict"], one["evidence"]) for one in checks] == [
-        ("PASS", "200"), ("FAIL", "rank 1: 1"),
-    ]  # fmt: skip
+        put(tmp_path, rank, verify=checks(steps="PASS", loss="FAIL" if rank == 1 else "PASS"))
+    put(tmp_path, 3, exit_status=-9)
+    facts = facts_of_job(tmp_path)
+    made = [(one["check"], one["verdict"], one["rank"]) for one in facts["verify"]]
+    assert made == [("steps", "PASS", 0), ("loss", "FAIL", 1), ("all", "SKIP", 3)]
+    shown = screen(facts, 80)
+    assert "checks of rank 0" in shown
+    lines = [line.split(None, 2)[1:] for line in shown.splitlines()[-4:-1]]
+    assert lines == [
+        ["steps", "it"],
+        ["loss", "rank 1: it"],
+        ["all", "rank 3: it ended without checks: killed by SIGKILL"],
+    ]
 
 
-def test_the_checks_of_a_process_that_only_started_the_ranks_are_shown(tmp_path):
-    for rank in range(2):
-        put(tmp_path, rank, tasks={"train": {"steps": 3}})
-    put(tmp_path, "", verify=[{"check": "steps", "verdict": "WARN", "evidence": "none was seen"}])
-    starter = json.loads((tmp_path / "rank/run.json").read_text())
-    (tmp_path / "run.json").write_text(json.dumps({**starter, "rank": None}))
-    (one,) = facts_of_job(tmp_path)["verify"]
-    assert (one["verdict"], one["evidence"]) == ("WARN", "none was seen")
+def test_a_process_that_only_started_the_others_adds_what_it_alone_has_checked(tmp_path):
+    for number, loss in ((1, "PASS"), (2, "WARN")):
+        made = checks(probes="SKIP", steps="PASS", loss=loss)
+        put(tmp_path, number, name="process", world_size=None, verify=made)
+    own = {"script": "main.py", "verify": checks(probes="PASS", steps="SKIP")}
+    found = read_run(tmp_path, own)
+    made = [(one["check"], one["verdict"], one.get("rank")) for one in checks_of(found)]
+    assert made == [("probes", "PASS", None), ("steps", "PASS", 1), ("loss", "WARN", 2)]
+    shown = screen({**job_facts(found), "directory": ""}, 80)
+    assert "process 2: it" in shown and "main process: it" in shown
+    (tmp_path / "process2/run.json").unlink()
+    (tmp_path / "process2").rmdir()
+    assert len(job_facts(read_run(tmp_path, own))["verify"]) == 3
 
 
 def test_ranks_of_one_job_are_no_other_programs(tmp_path):

@@ -76,7 +76,8 @@ CASES: dict[str, tuple[Evidence, str]] = {
         evidence({"steps": None}, run={"exit_status": 1}), "with status 1 None"
     ),
     "steps SKIP: made by children": (
-        evidence({"steps": None}, run={"probes": []}, children=True), "which are not checked None"
+        evidence({"steps": None}, run={"probes": []}, children=True),
+        "none of which has checked them None",
     ),
     "steps FAIL: an option ignores them": (
         evidence({"steps": None}, ignored="leave --metric out"), "none was seen leave --metric out"
