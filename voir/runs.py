@@ -1,5 +1,6 @@
 """Runs read back in Python: ``from voir.runs import read_run``."""
 
+from overseer.model.comparability import ComparedSide
 from overseer.model.comparison import compare
 from overseer.rundir.finishing import finish_run
 from overseer.rundir.reading import Metrics, Run, read_run
@@ -7,5 +8,13 @@ from overseer.rundir.tables import open_database
 from overseer.trace.reading import Trace, open_trace
 
 __all__ = [
-    "Metrics", "Run", "Trace", "compare", "finish_run", "open_database", "open_trace", "read_run",
+    "ComparedSide",
+    "Metrics",
+    "Run",
+    "Trace",
+    "compare",
+    "finish_run",
+    "open_database",
+    "open_trace",
+    "read_run",
 ]  # fmt: skip

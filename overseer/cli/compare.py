@@ -1,4 +1,4 @@
-"""``voir compare A B``: compares two runs, or two groups of runs."""
+"""``voir compare A B ...``: compares runs, groups of runs, and benches."""
 
 from __future__ import annotations
 
@@ -6,25 +6,36 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import UsageError, VoirError
 from ..model.catalogue import RATE
-from ..model.comparison import ComparedFigure, Comparison
-from ..model.comparison import compare as compare_facts
-from ..model.facts import part
-from ..rundir.courses import with_courses
+from ..model.comparability import ComparedSide
+from ..model.comparison import THRESHOLD, ComparedFigure, Comparison
+from ..model.comparison import compare as compare_sides
 from ..rundir.differences import Difference, differences
 from ..rundir.reading import Run
-from ..views.comparison import render
+from ..views.comparison import ShownSide, render
 from .commands import CommandParser, Terminal, within
-from .runs import facts_of, finished_run, labelled, run_directory, warn
+from .runs import facts_of, finished_run, labelled, run_directory
 
 _ABOUT = """\
-Compare run B with run A: rates, shares, times, losses, memory, and how the runs differ. A
-difference is reported only if it exceeds the threshold and its 95 % interval excludes zero. Compare
-repeated runs, separated by commas, to learn what the next run would show.
+Compare runs with the first one: rates, shares, times, losses, memory, and how the runs differ. A
+difference is reported only if its 95 % interval over repeated runs lies beyond the threshold. A
+side is a run, or repeated runs, separated by commas or in one directory.
 """
+
+
+class _Named(NamedTuple):
+    """A side as the command line names it.
+
+    Attributes:
+        named: Its name there.
+        runs: Its runs.
+    """
+
+    named: str
+    runs: list[Run]
 
 
 def parser() -> CommandParser:
@@ -32,19 +43,19 @@ def parser() -> CommandParser:
     example = "voir compare voir-runs/A voir-runs/B"
     made = CommandParser(prog="voir compare", description=_ABOUT, example=example)
     many = "a run, several runs (A1,A2,A3), a directory of runs, or a tag"
-    made.add_argument("before", metavar="A", nargs="?", default="-2", help=f"{many} (default: -2)")
-    made.add_argument(
-        "after", metavar="B", nargs="?", default="-1", help="as A (default: -1, the latest)"
-    )
+    made.add_argument("sides", metavar="SIDE", nargs="*",
+        help=f"{many} (default: -2 -1, the latest two)")  # fmt: skip
+    made.add_argument("--baseline", metavar="SIDE",
+        help="compare with this one instead of the first")  # fmt: skip
     percent = within(0, 999, "percentage, such as 3", lambda it: float(it.rstrip("%")))
-    made.add_argument("--threshold", type=percent, metavar="PERCENT",
-        help="smallest difference to report (default: 1; 5 for single runs)")  # fmt: skip
+    made.add_argument("--threshold", type=percent, metavar="PERCENT", default=100 * THRESHOLD,
+        help="smallest difference to report (default: 1)")  # fmt: skip
     made.add_argument("--json", action="store_true", help="print JSON")
     return made
 
 
 def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
-    """Compare the runs that ``argv`` names; yield the output.
+    """Compare the sides that ``argv`` names; yield the output.
 
     Args:
         argv: The arguments of ``voir compare``.
@@ -54,36 +65,34 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
         VoirError: One of them is not a run, or cannot be read.
     """
     options = parser().parse_args(argv)
-    sides = [_runs(options.before), _runs(options.after)]
-    single = len(sides[0]) == len(sides[1]) == 1  # Its interval is over single steps.
-    facts = [[_facts(run, single) for run in side] for side in sides]
-    threshold = None if options.threshold is None else options.threshold / 100
-    found = compare_facts(facts[0], facts[1], threshold)
-    unlike = differences(facts[0], facts[1])
+    named, reference = _sides(options.sides, options.baseline)
+    sides = [
+        ComparedSide(_letter(at), [facts_of(run) for run in each.runs])
+        for at, each in enumerate(named)
+    ]
+    found = compare_sides(sides, options.threshold / 100, reference)
+    unlike = differences([side.runs for side in sides])
     if options.json:
-        yield json.dumps(_as_json(sides, found, unlike), indent=2) + "\n"
+        yield json.dumps(_as_json(named, found, unlike), indent=2) + "\n"
         return
-    named = [[(str(run.path), facts_of(run)) for run in side] for side in sides]
-    yield render(found, named, unlike, terminal.width)
+    shown = [ShownSide(each.named, side.runs) for each, side in zip(named, sides, strict=True)]
+    yield render(found, shown, unlike, terminal.width)
 
 
-def _facts(run: Run, single: bool) -> dict[str, Any]:
-    """The facts of a run to compare; of a job, those of all its ranks.
+def _sides(names: list[str], baseline: str | None) -> tuple[list[_Named], int]:
+    """The sides, and the place of the one that the others are compared with."""
+    if len(names) < 2 and baseline is None:
+        names = [*(names or ["-2"]), "-1"]
+    if baseline is not None and baseline not in names:
+        names = [baseline, *(names or ["-1"])]
+    if len(names) < 2:
+        raise UsageError("usage", f"{names[0]} alone has nothing to compare with", "Name two runs.")
+    reference = names.index(baseline) if baseline is not None else 0
+    return [_Named(name, _runs(name)) for name in names], reference
 
-    Args:
-        run: The run.
-        single: Add the course of its step times; of a job, that of its first rank.
-    """
-    if not run.ranks:
-        return with_courses(run, warn) if single else run.facts
-    from ..job.figures import job_facts
 
-    facts = job_facts(run, warn)
-    first = with_courses(run.ranks[0], warn) if single else {}
-    for name, task in part(facts, "tasks").items():
-        course = part(first, "tasks", name, "step_seconds").get("course")
-        task["step_seconds"] = {**part(task, "step_seconds"), "course": course}
-    return facts
+def _letter(at: int) -> str:
+    return chr(ord("A") + at) if at < 26 else f"S{at + 1}"
 
 
 def _runs(paths: str) -> list[Run]:
@@ -104,21 +113,36 @@ def _repeats(named: str) -> list[Path]:
     return inside if held else [run_directory(named)]
 
 
-def _as_json(sides: list[list[Run]], found: Comparison, unlike: list[Difference]) -> dict[str, Any]:
+def _as_json(named: list[_Named], found: Comparison, unlike: list[Difference]) -> dict[str, Any]:
     return {
-        "before": [str(run.path) for run in sides[0]],
-        "after": [str(run.path) for run in sides[1]],
+        "schema": 1,
+        "reference": found.sides[found.reference],
         "threshold": found.threshold,
-        "figures": [_figure(one) for one in found.rows],
+        "sides": [
+            {"name": name, "named": each.named, "runs": [str(run.path) for run in each.runs]}
+            for name, each in zip(found.sides, named, strict=True)
+        ],
+        "figures": [_figure(one, found.sides) for one in found.rows],
         "verdicts": [verdict._asdict() for verdict in found.verdicts],
         "notes": found.notes,
-        "differences": [one._asdict() for one in unlike],
+        "differences": [
+            {**one._asdict(), "values": dict(zip(found.sides, one.values, strict=True))}
+            for one in unlike
+        ],
     }
 
 
-def _figure(one: ComparedFigure) -> dict[str, Any]:
+def _figure(one: ComparedFigure, sides: list[str]) -> dict[str, Any]:
     metric = one.figure.metric
-    units = f"{one.units}/s" if metric.kind == RATE else metric.unit
-    named = {"task": one.task or None, "figure": one.figure.path, "units": units}
-    named["better"] = metric.better or None
-    return named | {key: getattr(one, key) for key in ("before", "after", "ratio", "interval")}
+    return {
+        "task": one.task or None,
+        "figure": one.figure.path,
+        "units": f"{one.units}/s" if metric.kind == RATE else metric.unit,
+        "better": metric.better or None,
+        "values": dict(zip(sides, one.values, strict=True)),
+        "against": {
+            side: against._asdict()
+            for side, against in zip(sides, one.against, strict=True)
+            if against is not None
+        },
+    }

@@ -80,8 +80,6 @@ TASK_METRICS = _by_key((
     Metric("step_seconds.p95", "step, p95", SECONDS, DOWN, "95th percentile of a step's time"),
     Metric("step_seconds.p99", "step, p99", SECONDS, DOWN, "99th percentile of a step's time"),
     Metric("step_seconds.max", "longest step", SECONDS, DOWN, "time of the longest step"),
-    Metric("step_seconds.course.steps", "steps a mean", COUNT, NEUTRAL, "steps of each mean"),
-    Metric("step_seconds.course.means", "means", SECONDS, DOWN, "mean times of steps, in order"),
     Metric("steady.from_step", "steady from", COUNT, DOWN, "the first steady step"),
     Metric("loading.seconds", "loading time", SECONDS, DOWN, "time waiting for batches"),
     Metric("loading.share", "loading", SHARE, DOWN, "loading divided by loading and compute"),

@@ -1,35 +1,35 @@
-"""Compares runs by their ``run.json``: figure by figure, with a verdict for each task.
+"""Compares sides, groups of runs, by their ``run.json``: figure by figure, with verdicts.
 
-A difference is reported only if the 95 % interval of the ratio of rates excludes zero difference
-and lies beyond a threshold. With ten alternating pairs of runs of identical programs, 0.01 % of
-comparisons report a difference; a true difference of 3 % is found in 96 % of them (if processes
-vary by 1 %).
+A difference is reported only if the 95 % interval of the ratio of rates lies wholly beyond a
+threshold. With ten pairs of runs of identical programs, 0.01 % of comparisons report a difference;
+a true difference of 3 % is found in 96 % of them (if processes vary by 1 %). The unit is the run:
+one run a side has no interval, and no verdict.
 """
 
 from __future__ import annotations
 
-from statistics import geometric_mean, mean, median
+from statistics import geometric_mean, median
 from typing import NamedTuple
 
 from . import catalogue
-from .comparability import doubts, in_turns, shared_tasks
-from .facts import at, number, part
-from .intervals import ratio_of_pairs, ratio_over_runs, ratio_within
+from .comparability import doubts, pairs_of, shared_tasks
+from .facts import number, part
+from .intervals import ratio_of_pairs, ratio_over_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from .catalogue import Metric
+    from .comparability import ComparedSide, Pairs
     from .facts import Facts
 
     Interval = tuple[float, float]
-    Ratio = Callable[[Sequence[float], Sequence[float]], Interval | None]
+    Values = list[float | None]
 
-#: The smallest relative difference to report, for repeated runs; and for one run per side, whose
-#: interval does not include the variation between processes.
-THRESHOLD, SINGLE_THRESHOLD = 0.01, 0.05
-FASTER, SLOWER, NO_DIFFERENCE = "faster", "slower", "no difference shown"
+#: The smallest relative difference to report.
+THRESHOLD = 0.01
+FASTER, SLOWER, NO_DIFFERENCE, UNDECIDED = "faster", "slower", "no difference", "inconclusive"
 
 
 class Figure(NamedTuple):
@@ -55,43 +55,54 @@ RUN_FIGURES = (
 )
 
 
+class Against(NamedTuple):
+    """A figure of one side against that of the reference.
+
+    Attributes:
+        ratio: Of their :func:`middle` values; None if not known.
+        interval: The 95 % interval of the ratio; None if not known.
+        over: The sample of the interval: ``pairs`` or ``runs``; None without an interval.
+    """
+
+    ratio: float | None = None
+    interval: Interval | None = None
+    over: str | None = None
+
+
 class ComparedFigure(NamedTuple):
-    """One figure of both sides.
+    """One figure of all sides.
 
     Attributes:
         task: The task; empty for figures of the whole run.
         figure: The figure.
         units: The unit of the task's items.
-        before: The value of each run of the first side.
-        after: The values of the second side; of alternating runs, in pairs with ``before``.
-        spread: Quartiles of single steps by side, for one run per side.
-        ratio: Second side to first, of their :func:`middle` values; None if unknown.
-        interval: The 95 % interval of the ratio; None if unknown.
+        values: For each side, the value of each run; None for a run without it.
+        spreads: For each side of one run, the quartiles of single steps; otherwise None.
+        against: For each side, how it compares with the reference; None for that itself.
     """
 
     task: str
     figure: Figure
     units: str
-    before: list[float]
-    after: list[float]
-    spread: tuple[Interval | None, Interval | None] = (None, None)
-    ratio: float | None = None
-    interval: Interval | None = None
+    values: list[Values]
+    spreads: list[Interval | None]
+    against: list[Against | None]
 
 
 class TaskVerdict(NamedTuple):
-    """Whether the second side is faster.
+    """Whether a side is faster than the reference.
 
     Attributes:
+        side: Its name.
         task: The task.
-        verdict: ``faster``, ``slower`` or ``no difference shown``.
+        verdict: ``faster``, ``slower``, ``no difference`` or ``inconclusive``.
         why: The deciding figure, and why it shows no difference.
-        over: The sample of the interval: ``pairs`` of alternating runs, ``runs``, or the ``steps``
-            of one run per side; None without an interval.
-        ratio: Second side to first; None if unknown.
+        over: The sample of the interval: ``pairs`` or ``runs``; None without an interval.
+        ratio: The side to the reference; None if not known.
         interval: The 95 % interval of the ratio.
     """
 
+    side: str
     task: str
     verdict: str
     why: str
@@ -101,8 +112,19 @@ class TaskVerdict(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The comparison of two sides, with the ``threshold`` of its verdicts."""
+    """The comparison of sides.
 
+    Attributes:
+        sides: Their names.
+        reference: The place of the one that the others are compared with.
+        rows: The figures.
+        verdicts: One for each task and each side that can have one.
+        notes: Reasons not to trust them.
+        threshold: The smallest relative difference that they report.
+    """
+
+    sides: list[str]
+    reference: int
     rows: list[ComparedFigure]
     verdicts: list[TaskVerdict]
     notes: list[str]
@@ -110,32 +132,29 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    before: Sequence[Facts], after: Sequence[Facts], threshold: float | None = None
+    sides: Sequence[ComparedSide], threshold: float = THRESHOLD, reference: int = 0
 ) -> Comparison:
-    """Compare the runs of two sides.
+    """Compare sides with one of them.
 
     Args:
-        before: ``run.json`` of each run of the first side; at least one.
-        after: ``run.json`` of each run of the second side.
-        threshold: The smallest relative difference to report. None: ``SINGLE_THRESHOLD`` for one
-            run per side, otherwise ``THRESHOLD``.
+        sides: At least two, in the order of the table's columns.
+        threshold: The smallest relative difference to report.
+        reference: The place of the side that the others are compared with.
     """
-    notes, tasks = [*doubts(before, after)], shared_tasks(before, after)
-    single = len(before) == len(after) == 1
-    if threshold is None:
-        threshold = SINGLE_THRESHOLD if single else THRESHOLD
-    turns = in_turns(before, after)
-    over, ratio = ("pairs", ratio_of_pairs) if turns else ("runs", ratio_over_runs)
-    before, after = turns or (before, after)
-    rows, verdicts = [], []
-    for task in tasks:
-        sides = [[part(run, "tasks", task) for run in side] for side in (before, after)]
-        found = [*_rows(task, TASK_FIGURES, sides[0], sides[1], ratio)]
+    pairs = [pairs_of(sides[reference], side) for side in sides]
+    rows, verdicts = list[ComparedFigure](), list[TaskVerdict]()
+    for task in shared_tasks(sides):
+        tasks = [[part(run, "tasks", task) for run in side.runs] for side in sides]
+        found = [*_rows(task, TASK_FIGURES, tasks, pairs, reference)]
         rows += found
-        over_what = "steps" if single else over
-        verdicts.append(_judged(task, found, [*sides[0], *sides[1]], over_what, threshold))
-    rows += _rows("", RUN_FIGURES, before, after, ratio)
-    return Comparison(rows, verdicts, notes, threshold)
+        for place, side in enumerate(sides):
+            if place != reference and len(tasks[place]) + len(tasks[reference]) > 2:
+                both = [*tasks[reference], *tasks[place]]
+                decided = _decided(found, both, place, threshold)
+                verdicts.append(TaskVerdict(side.name, task, *decided))
+    rows += _rows("", RUN_FIGURES, [side.runs for side in sides], pairs, reference)
+    names, notes = [side.name for side in sides], [*doubts(sides, reference)]
+    return Comparison(names, reference, rows, verdicts, notes, threshold)
 
 
 def middle(values: Sequence[float]) -> float:
@@ -143,76 +162,73 @@ def middle(values: Sequence[float]) -> float:
     return geometric_mean(values) if min(values) > 0 else median(values)
 
 
+def known(values: Values) -> list[float]:
+    """The values of the runs that have one."""
+    return [value for value in values if value is not None]
+
+
 def _rows(
-    task: str, figures: Sequence[Figure], before: Sequence[Facts], after: Sequence[Facts],
-    over_runs: Ratio,
+    task: str, figures: Sequence[Figure], sides: Sequence[Sequence[Facts]], pairs: Sequence[Pairs],
+    reference: int,
 ) -> Iterator[ComparedFigure]:  # fmt: skip
-    units = str(before[0].get("units") or "items") if task else ""
+    units = str(sides[reference][0].get("units") or "items") if task else ""
     for figure in figures:
-        a, b = _values(before, figure.path), _values(after, figure.path)
-        if not a or not b or not any((*a, *b)):
+        values = [[number(run, figure.path) for run in side] for side in sides]
+        if not all(map(known, values)) or not any(any(each) for each in values):
             continue
-        ratio = interval = None
-        if figure.metric.kind not in (catalogue.SHARE, catalogue.SCALAR):
-            ratio = middle(b) / middle(a) if min(*a, *b) > 0 else None
-            complete = len(a) == len(before) and len(b) == len(after)
-            interval = over_runs(a, b) if complete else None
-        if ratio and len(before) == len(after) == 1 and figure.path == "rate.steady":
-            interval = _within(before[0], after[0], ratio)
-        spread: tuple[Interval | None, Interval | None] = (None, None)
-        if figure.path == "step_seconds.median":
-            spread = _quartiles(before), _quartiles(after)
-        yield ComparedFigure(task, figure, units, a, b, spread, ratio, interval)
+        ratios = figure.metric.kind not in (catalogue.SHARE, catalogue.SCALAR)
+        against = [
+            None if place == reference
+            else _against(values[reference], values[place], pairs[place]) if ratios
+            else Against()
+            for place in range(len(sides))
+        ]  # fmt: skip
+        steps = figure.path == "step_seconds.median"
+        spreads = [_quartiles(side) if steps and len(side) == 1 else None for side in sides]
+        yield ComparedFigure(task, figure, units, values, spreads, against)
 
 
-def _values(runs: Sequence[Facts], path: str) -> list[float]:
-    return [value for run in runs if (value := number(run, path)) is not None]
+def _against(before: Values, after: Values, pairs: Pairs) -> Against:
+    over, interval_of = ("pairs", ratio_of_pairs) if pairs else ("runs", ratio_over_runs)
+    if pairs:
+        before, after = [before[a] for a, _ in pairs], [after[b] for _, b in pairs]
+    a, b = known(before), known(after)
+    if not a or not b or min(*a, *b) <= 0:
+        return Against()
+    complete = len(a) == len(before) and len(b) == len(after)
+    interval = interval_of(a, b) if complete else None
+    return Against(middle(b) / middle(a), interval, over if interval else None)
 
 
 def _quartiles(runs: Sequence[Facts]) -> Interval | None:
     q1, q3 = number(runs[0], "step_seconds.q1"), number(runs[0], "step_seconds.q3")
-    return (q1, q3) if len(runs) == 1 and q1 is not None and q3 is not None else None
+    return (q1, q3) if q1 is not None and q3 is not None else None
 
 
-def _within(before: Facts, after: Facts, ratio: float) -> Interval | None:
-    """The interval of a ratio of rates, from the step times of one run per side.
+def _decided(
+    rows: Sequence[ComparedFigure], every: Sequence[Facts], place: int, threshold: float
+) -> tuple[str, str, str | None, float | None, Interval | None]:
+    """A side's verdict by the steady rate; by the overall rate if a run has no steady one.
 
-    The ratio of times is scaled to the ``ratio`` of rates, as steps may differ in items.
+    Args:
+        rows: The task's figures.
+        every: The task of each run of the side and of the reference.
+        place: The side's place.
+        threshold: The smallest relative difference to report.
     """
-    a, b = _course(before), _course(after)
-    interval = ratio_within(b, a)  # Swapped: times, not rates.
-    if interval is None:
-        return None
-    items = ratio * mean(b) / mean(a)
-    return interval[0] * items, interval[1] * items
-
-
-def _course(task: Facts) -> list[float]:
-    means = at(task, "step_seconds.course.means")
-    return [m for each in means if (m := number(each))] if isinstance(means, list) else []
-
-
-def _judged(
-    task: str, rows: Sequence[ComparedFigure], every: Sequence[Facts], over: str, threshold: float
-) -> TaskVerdict:
-    """The verdict by the steady rate; by the overall rate if a run has no steady one."""
     steady = all(number(facts, "rate.steady") is not None for facts in every)
     path, which = ("rate.steady", "steady rate") if steady else ("rate.wall", "overall rate")
-    row = next((row for row in rows if row.figure.path == path), None)
-    if row is None or row.ratio is None:
-        return TaskVerdict(task, NO_DIFFERENCE, "a side has no rate")
+    found = next((row.against[place] for row in rows if row.figure.path == path), None)
+    if found is None or found.ratio is None:
+        return UNDECIDED, "a side has no rate", None, None, None
     if len({str(facts.get("units")) for facts in every}) > 1:
-        return TaskVerdict(task, NO_DIFFERENCE, "their units differ")
-    if row.interval is None:
-        said = {str(at(f, "steady.verdict")) for f in every if not number(f, "rate.steady")}
-        little = "too few steps" if steady else " and ".join(sorted(said))
-        why = f"one run per side, and {little}"
-        return TaskVerdict(task, NO_DIFFERENCE, why, None, row.ratio)
-    (low, high), limit, least = row.interval, 1 + threshold, f"{100 * threshold:g} %"
-    if low > limit or high < 1 / limit:
-        faster = (low > 1) == (row.figure.metric.better == catalogue.UP)
-        return TaskVerdict(task, FASTER if faster else SLOWER, which, over, row.ratio, row.interval)
-    why = "the interval includes zero" if low <= 1 <= high else f"it may be under {least}"
-    if low >= 1 / limit and high <= limit:
-        why = f"less than {least}"
-    return TaskVerdict(task, NO_DIFFERENCE, f"{which}: {why}", over, row.ratio, row.interval)
+        return UNDECIDED, "their units differ", None, None, None
+    if found.interval is None:
+        return UNDECIDED, f"not all runs have the {which}", None, found.ratio, None
+    (low, high), least = found.interval, f"{100 * threshold:g} %"
+    verdict, why = UNDECIDED, f"{which}: more or less than {least}"
+    if low > 1 + threshold or high < 1 - threshold:
+        verdict, why = FASTER if low > 1 else SLOWER, which
+    elif low >= 1 - threshold and high <= 1 + threshold:
+        verdict, why = NO_DIFFERENCE, f"{which}: no difference of more than {least}"
+    return verdict, why, found.over, found.ratio, found.interval

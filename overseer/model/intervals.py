@@ -1,13 +1,11 @@
-"""95 % intervals of ratios: over repeated runs, and within one run per side.
+"""95 % intervals of ratios over repeated runs.
 
-Steps of one run are not independent, so blocks of neighbours are resampled. Their interval holds
-for that run only. For the next run, repeat the run: each one is a single value.
+Steps of one run are not independent, and say nothing about the next run: each run is one value.
 """
 
 from __future__ import annotations
 
 import math
-from random import Random
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +17,6 @@ _T = (
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
 )  # fmt: skip
 _Z = 1.959964
-#: Count of bootstrap resamples.
-RESAMPLES = 1000
-#: Minimum count of means of a run.
-MIN_MEANS = 10
 
 
 def ratio_of_pairs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
@@ -53,22 +47,6 @@ def ratio_over_runs(before: Sequence[float], after: Sequence[float]) -> tuple[fl
     return _interval(b - a, math.sqrt(whole), whole**2 / parts if parts else n + m - 2)
 
 
-def ratio_within(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
-    """The interval of ``mean(after) / mean(before)`` of two series; None for short ones.
-
-    A circular block bootstrap (Politis and Romano 1992), with blocks of ``sqrt(n)`` steps, as
-    neighbouring steps are correlated.
-    """
-    if min(len(before), len(after)) < MIN_MEANS or min(*before, *after) <= 0:
-        return None
-    random = Random(len(before))
-    drawn = sorted(
-        b / a for a, b in zip(_means(before, random), _means(after, random), strict=True)
-    )
-    tail = RESAMPLES // 40
-    return drawn[tail], drawn[-tail - 1]
-
-
 def student(freedom: float) -> float:
     """The 97.5 % quantile of Student's t; degrees of freedom are rounded down.
 
@@ -88,12 +66,3 @@ def _moments(values: Sequence[float]) -> tuple[float, float]:
     mean = math.fsum(values) / len(values)
     squares = math.fsum((value - mean) ** 2 for value in values)
     return mean, squares / max(1, len(values) - 1)
-
-
-def _means(series: Sequence[float], random: Random) -> list[float]:
-    """The mean of each resampled series."""
-    length = round(math.sqrt(len(series)))
-    turned = [*series, *series[: length - 1]]
-    blocks = [sum(turned[start : start + length]) for start in range(len(series))]
-    count = -(-len(series) // length)
-    return [sum(random.choices(blocks, k=count)) / (count * length) for _ in range(RESAMPLES)]

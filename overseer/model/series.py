@@ -192,12 +192,3 @@ class StepSeries:
             made.items += items
         made.parts = [sum(column) for column in every.parts]
         return made
-
-    def course(self, first: int, most: int) -> tuple[int, list[float]]:
-        """Divide the steps from ``first`` on into ``most`` parts: steps per part, mean seconds."""
-        every = self.since(first)
-        length = -(-len(every.n) // most) or 1
-        ends = range(0, len(every.n), length)
-        n = [sum(every.n[at : at + length]) for at in ends]
-        ns = [sum(every.ns[at : at + length]) for at in ends]
-        return n[0] if n else 0, [a / b / 1e9 for a, b in zip(ns, n, strict=True)]

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .steps import Step
     from .tasks import Task
 
-#: Maximum count of means in a task's course.
-COURSE = 100
 #: A warm-up that outlasts a fixed skip by more than this number of steps is reported.
 CLOSE = 2
 
@@ -154,8 +152,8 @@ class Record:
         q1, median, q3 = quartiles(rates)
         return {"median": median, "q1": q1, "q3": q3}
 
-    def _times(self, first: int) -> dict[str, Any]:
-        """Times of the steps from ``first`` on: quantiles, and the course of means."""
+    def _times(self, first: int) -> dict[str, float]:
+        """Times of the steps from ``first`` on: quantiles."""
         times = sorted([ns / 1e9 for ns, _ in self._sample.since(first)])
         if not times:
             return {}
@@ -163,9 +161,7 @@ class Record:
         high = {"p95": quantile(times, 0.95), "p99": quantile(times, 0.99)}
         longest = self._longest.since(first)
         high["max"] = times[-1] if longest is None else longest / 1e9
-        length, means = self._series.course(first, COURSE)
-        course = {"steps": length, "means": [float(f"{mean:.4g}") for mean in means]}
-        return {"median": median, "q1": q1, "q3": q3, **high, "course": course}
+        return {"median": median, "q1": q1, "q3": q3, **high}
 
 
 class Summary:

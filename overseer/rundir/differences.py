@@ -1,4 +1,4 @@
-"""The differences between two groups of runs, from what ``run.json`` records."""
+"""The differences between groups of runs, from what ``run.json`` records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 Facts = Mapping[str, Any]
 #: Facts that differ between any two runs.
 _IDLE = frozenset({
-    "command", "torch.seed", "python.build", "git.moved_to", "env.TERM", "env.COLUMNS",
-    "env.VOIR_RUN_DIR", "env.VOIR_APP", "env.VOIR_NAME", "env.VOIR_TAG",
+    "command", "load_average", "torch.seed", "python.build", "git.moved_to", "env.TERM",
+    "env.COLUMNS", "env.VOIR_RUN_DIR", "env.VOIR_APP", "env.VOIR_NAME", "env.VOIR_TAG",
 })  # fmt: skip
 #: Variables of one rank, or of one start of a job: its ids, addresses, processes and hosts. The
 #: count of ranks is compared by itself.
@@ -28,35 +28,48 @@ _LATE = ("packages", "git", "gpu", "seed", "torch")
 #: Sections omitted from names.
 _PLAIN = ("packages.", "env.")
 _ABSENT = "-"
+#: What can differ.
+GROUPS = ("code", "options", "packages", "machine")
+#: The group of the sections that are not of the machine.
+_GROUP_OF = {
+    "git": "code", "voirfiles": "code", "arguments": "options", "env": "options", "app": "options",
+    "ranks": "options", "seed": "options", "cwd": "options", "packages": "packages",
+    "python": "packages", "torch": "packages", "voir": "packages",
+}  # fmt: skip
 
 
 class Difference(NamedTuple):
-    """A difference between the sides.
+    """A difference between sides.
 
     Attributes:
+        group: One of ``GROUPS``.
         name: ``git.sha``, ``arguments``, the name of a package or a variable.
-        before: The values of the first side, ``-`` for a missing one.
-        after: The values of the second side.
+        values: The values of each side, ``-`` for a missing one.
     """
 
+    group: str
     name: str
-    before: str
-    after: str
+    values: list[str]
 
 
-def differences(before: Sequence[Facts], after: Sequence[Facts]) -> list[Difference]:
-    """List the differences: command, git, packages, machine, environment, in this order.
+def differences(sides: Sequence[Sequence[Facts]]) -> list[Difference]:
+    """List the differences, in the order of ``GROUPS``.
 
     Args:
-        before: ``run.json`` of each run of the first side.
-        after: The same of the second side.
+        sides: ``run.json`` of each run of each side.
     """
-    known = [part for part in _LATE if all(part in _provenance(r) for r in (*before, *after))]
-    sides = [[dict(_of(run, known)) for run in side] for side in (before, after)]
-    names = dict.fromkeys(name for side in sides for found in side for name in found)
-    every = (Difference(_plain(name), *(_values(side, name) for side in sides)) for name in names)
-    commands = _arguments(*(_command(side[0]) for side in (before, after)))
-    return [*commands, *(one for one in every if one.before != one.after)]
+    every = [run for side in sides for run in side]
+    unknown = [part for part in _LATE if not all(part in _provenance(run) for run in every)]
+    found = [_of(side, unknown) for side in sides]
+    names = dict.fromkeys(name for each in found for name in each)
+    values = {name: [_shown(name, each.get(name, {_ABSENT})) for each in found] for name in names}
+    commands = _arguments([_command(side[0]) for side in sides])
+    unlike = [
+        *commands,
+        *(Difference(_group(name), _plain(name), each) for name, each in values.items()
+          if len({*each}) > 1),
+    ]  # fmt: skip
+    return sorted(unlike, key=lambda one: GROUPS.index(one.group))
 
 
 def _provenance(run: Facts) -> Facts:
@@ -64,23 +77,31 @@ def _provenance(run: Facts) -> Facts:
     return found if isinstance(found, Mapping) else {}
 
 
-def _of(run: Facts, late: Sequence[str]) -> Iterator[tuple[str, str]]:
-    found = _provenance(run).items()
-    facts = {key: value for key, value in found if key not in _LATE or key in late}
-    first = {key: facts.pop(key) for key in ("git", "voirfiles", "packages") if key in facts}
-    facts.pop("load_average", None)
-    environment = {"env": facts.pop("env", None)}
-    for name, value in _flat("", {**first, **facts, **environment}):
-        if name not in _IDLE and not name.endswith(".path") and not _OF_RANKS.match(name):
-            yield name, value
-    yield "ranks", str(run.get("world_size", 1))
-    yield from _flat("app", run.get("app"))
+def _of(side: Sequence[Facts], unknown: Sequence[str]) -> dict[str, set[str]]:
+    """The values that each fact has in the runs of a side.
+
+    Each different section is read once: repeated runs share nearly all of them.
+    """
+    sections = [
+        {**_provenance(run), "ranks": run.get("world_size", 1), "app": run.get("app")}
+        for run in side
+    ]
+    found: dict[str, set[str]] = {}
+    for key in dict.fromkeys(key for each in sections for key in each):
+        if key in unknown or key in _IDLE:
+            continue
+        different = {repr(value): value for each in sections if (value := each.get(key), True)}
+        flat = [dict(_flat(key, value)) for value in different.values()]
+        for name in dict.fromkeys(name for each in flat for name in each):
+            if name not in _IDLE and not name.endswith(".path") and not _OF_RANKS.match(name):
+                found[name] = {each.get(name, _ABSENT) for each in flat}
+    return found
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _flat(f"{name}.{key}" if name else str(key), inner)
+            yield from _flat(f"{name}.{key}", inner)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _flat(f"{name}.{index}", inner)
@@ -88,9 +109,12 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _values(side: Sequence[Mapping[str, str]], name: str) -> str:
-    found = sorted({found.get(name, _ABSENT) for found in side})
-    return ", ".join(value[:12] if name == "git.sha" else value for value in found)
+def _shown(name: str, values: set[str]) -> str:
+    return ", ".join(value[:12] if name == "git.sha" else value for value in sorted(values))
+
+
+def _group(name: str) -> str:
+    return _GROUP_OF.get(name.partition(".")[0], GROUPS[-1])
 
 
 def _plain(name: str) -> str:
@@ -142,16 +166,17 @@ def _options(words: list[str]) -> list[str]:
     return made
 
 
-def _arguments(before: list[str], after: list[str]) -> Iterator[Difference]:
-    """The differing parts of two command lines, with the option of the first difference."""
-    if before == after:
+def _arguments(commands: Sequence[list[str]]) -> Iterator[Difference]:
+    """The differing parts of command lines, with the option of the first difference."""
+    first, shorter = commands[0], min(map(len, commands))
+    if all(words == first for words in commands):
         return
-    shorter = min(len(before), len(after))
-    start = next((i for i in range(shorter) if before[i] != after[i]), shorter)
-    end = 0
-    while end < shorter - start and before[-1 - end] == after[-1 - end]:
+    start = end = 0
+    while start < shorter and all(words[start] == first[start] for words in commands):
+        start += 1
+    while end < shorter - start and all(words[-1 - end] == first[-1 - end] for words in commands):
         end += 1
-    if start and before[start - 1].startswith("-"):
+    if start and first[start - 1].startswith("-"):
         start -= 1
-    cut = (" ".join(words[start : len(words) - end]) or _ABSENT for words in (before, after))
-    yield Difference("arguments", *cut)
+    cut = [" ".join(words[start : len(words) - end]) or _ABSENT for words in commands]
+    yield Difference("options", "arguments", cut)

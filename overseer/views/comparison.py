@@ -1,119 +1,210 @@
-"""A comparison as text: a table per task, verdicts, and how the runs differed."""
+"""A comparison as text: tables with a column for each side, verdicts, and how the runs differed."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..errors import clean
-from ..model.catalogue import RATE, SCALAR, SECONDS
-from ..model.comparison import NO_DIFFERENCE, middle
+from ..model.catalogue import RATE, SECONDS
+from ..model.comparison import FASTER, SLOWER, known, middle
 from ..model.facts import duration, rates
 from .summary import head_of
 from .text import TO, Layout, Piece, Row, cells, cut, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from ..model.comparison import ComparedFigure as Compared
-    from ..model.comparison import Comparison, TaskVerdict
+    from ..model.comparison import Against, ComparedFigure, Comparison, TaskVerdict
     from ..model.facts import Facts
 
-    #: For each run of a side: its path and the facts of its ``run.json``.
-    Side = Sequence[tuple[str, Facts]]
+    #: Group, name, and the value of each side.
+    Difference = tuple[str, str, list[str]]
 
-#: Columns of the table: the figure, A, B; the rest compares B with A.
+#: Width of a figure's name, and of a side's column: with the changes at the right of two sides, and
+#: below the values of more.
 _NAME, _VALUE = 15, 17
-#: Differences between the runs that are shown.
-_MOST = 16
-_REPEATS = "Repeat the runs to see what the next ones would show: voir compare A1,A2,A3 B1,B2,B3"
-#: Notes for one run per side, with an interval and without.
-_SINGLE = f"one run a side: the interval is of these runs only. {_REPEATS}"
-_UNCERTAIN = f"one run a side, without an interval: no percentage is shown. {_REPEATS}"
+_NARROW_NAME, _WIDE = 13, 21
+#: Differences between the runs that are shown under one head.
+_MOST = 12
+_SINGLE = (
+    "one run a side: no verdict. Repeat them to see what the next ones would show: voir compare "
+    "A1,A2,A3 B1,B2,B3"
+)
+
+
+class ShownSide(NamedTuple):
+    """A side as people named it.
+
+    Attributes:
+        named: What the command line, or the bench, calls it.
+        runs: ``run.json`` of its runs.
+    """
+
+    named: str
+    runs: Sequence[Facts]
 
 
 def render(
-    found: Comparison, sides: Sequence[Side], unlike: Sequence[tuple[str, str, str]], width: int
+    found: Comparison, sides: Sequence[ShownSide], unlike: Sequence[Difference], width: int
 ) -> str:
     """Render a comparison.
 
     Args:
         found: The compared figures and verdicts.
-        sides: The runs of both sides.
-        unlike: Other differences: name, and the values of both sides.
+        sides: The sides, in the order of the comparison.
+        unlike: Other differences.
         width: The terminal's, in cells.
     """
-    heads = [
-        row(name, Piece(clean(path)), *(each.text for each in head_of(facts)), style="")
-        for name, side in zip("AB", sides, strict=True)
-        for path, facts in side
-    ]
-    tasks = dict.fromkeys(each.task for each in found.rows)
-    counts = [
-        f"{name}, of {len(side)}" if len(side) > 1 else name
-        for name, side in zip("AB", sides, strict=True)
-    ]
-    runs = [len(side) for side in sides]
-    tables = ["".join(_table(task, counts, runs, found.rows)) for task in tasks]
-    single = all(len(side) == 1 for side in sides)
+    heads = [_head(name, side) for name, side in zip(found.sides, sides, strict=True)]
+    tables = ["".join(_table(found, sides, task, width)) for task in tasks_of(found)]
     parts = [Layout(width, column=4).text(heads), *tables]
-    parts += map(Layout(width).text, (_conclusions(found, single), _differences(unlike)))
+    parts += map(Layout(width).text, (_conclusions(found), _differences(found.sides, unlike)))
     return "\n".join(part for part in parts if part)
 
 
-def _table(
-    task: str, counts: Sequence[str], runs: Sequence[int], rows: Sequence[Compared]
-) -> Iterator[str]:
-    yield _line(task or "run", counts, "B against A")
-    for one in (each for each in rows if each.task == task):
-        sides = one.before, one.after
-        shown = [_shown(one, side) for side in sides]
-        yield _line(f"  {one.figure.metric.name}", shown, _known(one, runs) or _change(one))
-        ranges = [_range(one, *each) for each in zip(sides, one.spread, strict=True)]
-        if any(ranges):
-            yield _line("", ranges)
+def tasks_of(found: Comparison) -> list[str]:
+    """The tasks that have figures, in order; the empty one is the whole run."""
+    return [*dict.fromkeys(each.task for each in found.rows)]
 
 
-def _line(name: str, values: Sequence[str], change: str = "") -> str:
-    first = clean(name) + " " * (_NAME - cells(clean(name)))
-    right = (" " * (_VALUE - cells(text)) + text for text in values)
+def _head(name: str, side: ShownSide) -> Row:
+    if len(side.runs) == 1:
+        return row(
+            name, Piece(clean(side.named)), *(p.text for p in head_of(side.runs[0])), style=""
+        )
+    scripts = dict.fromkeys(clean(run.get("script") or "the script") for run in side.runs)
+    return row(name, clean(side.named), f"{len(side.runs)} runs", *scripts, style="")
+
+
+# The tables
+
+
+class TableRow(NamedTuple):
+    """A figure as text.
+
+    Attributes:
+        name: Its name.
+        values: That of each side.
+        ranges: The range of each side's runs; empty if not known.
+        changes: How each side compares with the reference; empty if not known.
+    """
+
+    name: str
+    values: list[str]
+    ranges: list[str]
+    changes: list[str]
+
+
+def table_rows(found: Comparison, sides: Sequence[ShownSide], task: str) -> list[TableRow]:
+    """The rows of one task's table."""
+    return [
+        TableRow(
+            one.figure.metric.name,
+            [_shown(one, known(values)) for values in one.values],
+            [_range(one, at) for at in range(len(sides))],
+            [
+                ""
+                if at == found.reference
+                else _known(one, at, found, sides) or _change(one, at, found)
+                for at in range(len(sides))
+            ],
+        )
+        for one in found.rows
+        if one.task == task
+    ]
+
+
+def column_names(found: Comparison, sides: Sequence[ShownSide]) -> list[str]:
+    """The head of each side's column: its name, and the number of its runs if there are several."""
+    return [
+        f"{name}, of {len(side.runs)}" if len(side.runs) > 1 else name
+        for name, side in zip(found.sides, sides, strict=True)
+    ]
+
+
+def _table(found: Comparison, sides: Sequence[ShownSide], task: str, width: int) -> Iterator[str]:
+    rows, names = table_rows(found, sides, task), column_names(found, sides)
+    title, first = task or "run", found.reference
+    others = [at for at in range(len(sides)) if at != first]
+    if len(others) == 1:
+        (other,) = others
+        columns = sorted((first, other))
+        right = f"{found.sides[other]} against {found.sides[first]}"
+        yield _line(title, [names[at] for at in columns], _VALUE, right)
+        for one in rows:
+            values = [one.values[at] for at in columns]
+            yield _line(f"  {one.name}", values, _VALUE, one.changes[other])
+            if any(one.ranges):
+                yield _line("", [one.ranges[at] for at in columns], _VALUE)
+        return
+    fit = max((width - _NARROW_NAME) // (_WIDE + 1) - 1, 1)
+    for start in range(0, len(others), fit):
+        columns = [first, *others[start : start + fit]]
+        yield "\n" if start else ""
+        yield _line(title, [names[at] for at in columns], _WIDE, name_width=_NARROW_NAME)
+        for one in rows:
+            for label, texts in ((f"  {one.name}", one.values), ("", one.changes)):
+                shown = [texts[at] for at in columns]
+                if any(shown):
+                    yield _line(label, shown, _WIDE, name_width=_NARROW_NAME)
+
+
+def _line(
+    name: str, values: Iterable[str], width: int, change: str = "", name_width: int = _NAME
+) -> str:
+    first = clean(name) + " " * (name_width - cells(clean(name)))
+    right = (" " * (width - cells(text)) + text for text in values)
     return f"{first} {' '.join(right)}   {change}".rstrip() + "\n"
 
 
-def _shown(one: Compared, values: Sequence[float]) -> str:
+def _shown(one: ComparedFigure, values: Sequence[float]) -> str:
     value = middle(values)
     if one.figure.metric.kind == RATE:
         return f"{rates(value)[0]} {clean(one.units)[:7]}/s"
     return one.figure.metric.text(value)
 
 
-def _range(one: Compared, values: Sequence[float], spread: Sequence[float] | None) -> str:
-    """The range of the runs, or the quartiles of a single run's steps."""
-    ends = spread or ((min(values), max(values)) if len(values) > 1 else None)
+def _range(one: ComparedFigure, at: int) -> str:
+    """The range of a side's runs, or the quartiles of a single run's steps."""
+    values = known(one.values[at])
+    ends = one.spreads[at] or ((min(values), max(values)) if len(values) > 1 else None)
     if ends is None or one.figure.metric.kind not in (RATE, SECONDS):
         return ""
     texts = (
         rates(*ends) if one.figure.metric.kind == RATE else [duration(end) or "" for end in ends]
     )
-    return TO.join(texts)
+    return TO.join(texts) if len({*texts}) > 1 else ""
 
 
-def _change(one: Compared) -> str:
-    if one.figure.metric.kind == SCALAR:
-        return "the same" if one.before == one.after else ""
-    if one.ratio is None or one.interval is None:  # Without an interval the ratio may be chance.
+def _compared(one: ComparedFigure, at: int, found: Comparison, sides: Sequence[ShownSide]) -> str:
+    if at == found.reference:
         return ""
-    return f"{_signed(one.ratio)} % ({_interval(one.interval)})"
+    return _known(one, at, found, sides) or _change(one, at, found)
 
 
-def _known(one: Compared, runs: Sequence[int]) -> str:
-    """The number of runs that have a figure, if some lack it."""
-    are = "runs are steady" if one.figure.path == "rate.steady" else "runs have it"
-    sides = zip("AB", (one.before, one.after), runs, strict=True)
-    few = [f"{name}: {len(of)} of {many}" for name, of, many in sides if len(of) < many]
-    return f"{', '.join(few)} {are}" if few else ""
+def _change(one: ComparedFigure, at: int, found: Comparison) -> str:
+    if len({*one.values[at], *one.values[found.reference]}) == 1:
+        return "the same"
+    return changed(one.against[at])
 
 
-def _interval(interval: tuple[float, float]) -> str:
-    return " to ".join(map(_signed, interval))
+def changed(against: Against | TaskVerdict | None) -> str:
+    """A change with its interval; empty without one, as it may be chance."""
+    if against is None or against.ratio is None or against.interval is None:
+        return ""
+    return f"{_signed(against.ratio)} % ({' to '.join(map(_signed, against.interval))})"
+
+
+def _known(one: ComparedFigure, at: int, found: Comparison, sides: Sequence[ShownSide]) -> str:
+    """The number of runs that have a figure, if some of this side or the reference lack it."""
+    few = [
+        f"{found.sides[place]}: {len(known(one.values[place]))} of {len(sides[place].runs)}"
+        for place in (found.reference, at)
+        if None in one.values[place]
+    ]
+    are = "are steady" if one.figure.path == "rate.steady" else "have it"
+    return f"{', '.join(few)} runs {are}" if few else ""
 
 
 def _signed(ratio: float) -> str:
@@ -121,35 +212,52 @@ def _signed(ratio: float) -> str:
     return f"{change:+.0f}" if abs(change) >= 10 else f"{change:+.1f}"
 
 
-def _conclusions(found: Comparison, single: bool) -> Iterator[Row]:
+# Verdicts and differences
+
+
+def _conclusions(found: Comparison) -> Iterator[Row]:
     for index, verdict in enumerate(found.verdicts):
-        said = f"{clean(verdict.task)}: {_concluded(verdict)}"
-        yield row("" if index else "verdict", said, verdict.why)
-    known = any(one.interval for one in found.rows)
-    if not found.verdicts:
+        said, why = concluded(verdict, found)
+        yield row("" if index else "verdict", said, why)
+    if not any(one.task for one in found.rows):
         yield row("verdict", "nothing to compare: they have no task in common")
-    elif single:
-        yield row("", _SINGLE if known else _UNCERTAIN)
-    if found.verdicts and known:
-        least = f"less than {100 * found.threshold:g} % counts as no difference"
-        yield row("", f"intervals are 95 %; {least}")
+    elif not found.verdicts:
+        yield row("verdict", _SINGLE)
+    elif any(verdict.interval for verdict in found.verdicts):
+        yield row("", f"intervals are 95 %; threshold {100 * found.threshold:g} %")
     for index, note in enumerate(found.notes):
         yield row("" if index else "but", clean(note))
 
 
-def _concluded(verdict: TaskVerdict) -> str:
-    if verdict.verdict == NO_DIFFERENCE or verdict.ratio is None or verdict.interval is None:
-        return verdict.verdict
-    here = " in these runs" if verdict.over == "steps" else ""
-    change = f"{_signed(verdict.ratio)} % ({_interval(verdict.interval)})"
-    return f"B is {verdict.verdict}{here}, {change}"
+def concluded(verdict: TaskVerdict, found: Comparison) -> tuple[str, str]:
+    """A verdict in words, and why."""
+    which = f"{clean(verdict.task)}: {verdict.side}"
+    if verdict.verdict in (FASTER, SLOWER):
+        than = f" than {found.sides[found.reference]}" if len(found.sides) > 2 else ""
+        return f"{which} is {verdict.verdict}{than}, {changed(verdict)}", verdict.why
+    said = (
+        ": ".join((which, verdict.verdict))
+        if len(found.sides) > 2
+        else (f"{clean(verdict.task)}: {verdict.verdict}")
+    )
+    change = changed(verdict)
+    return f"{said}, {change}" if change else said, verdict.why
 
 
-def _differences(unlike: Sequence[tuple[str, str, str]]) -> Iterator[Row]:
-    for index, (name, before, after) in enumerate(unlike[:_MOST]):
-        said = f"{clean(name)}: {cut(before, 40)} → {cut(after, 40)}"
-        yield row("" if index else "differs", said)
-    if len(unlike) > _MOST:
-        yield row("", f"and {len(unlike) - _MOST} more: --json has all of them")
+def _differences(names: Sequence[str], unlike: Sequence[Difference]) -> Iterator[Row]:
+    for group in dict.fromkeys(group for group, *_ in unlike):
+        those = [(name, values) for of, name, values in unlike if of == group]
+        for index, (name, values) in enumerate(those[:_MOST]):
+            yield row("" if index else group, *_values(names, name, values))
+        if len(those) > _MOST:
+            yield row("", f"and {len(those) - _MOST} more: --json has all of them")
     if not unlike:
         yield row("differs", "nothing that is recorded: command, git, packages, machine")
+
+
+def _values(sides: Sequence[str], name: str, values: Sequence[str]) -> list[str]:
+    short = [cut(value, 40) for value in values]
+    if len(short) == 2:
+        return [f"{clean(name)}: {' → '.join(short)}"]
+    first, *rest = (f"{side} {value}" for side, value in zip(sides, short, strict=True))
+    return [f"{clean(name)}: {first}", *rest]

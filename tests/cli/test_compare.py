@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -22,13 +21,11 @@ FIRST = json.loads((GOLDEN / "summary/training.json").read_text(encoding="utf-8"
 
 def put(directory: Path, pace: float, argv: str, minute: int, **provenance: Any) -> None:
     """A run ``pace`` times as fast as the one in the golden files."""
-    facts, random = json.loads(json.dumps(FIRST)), Random(int(pace * 1000))
+    facts = json.loads(json.dumps(FIRST))
     task = facts["tasks"]["train"]
     task["rate"] |= {key: task["rate"][key] * pace for key in ("wall", "steady")}
     step = 32 / task["rate"]["steady"]
-    means = [step * random.gauss(1, 0.02) for _ in range(90)]
     task["step_seconds"] = {"median": step, "q1": step * 0.98, "q3": step * 1.03}
-    task["step_seconds"]["course"] = {"steps": 20, "means": means}
     facts["argv"] = ["voir", *argv.split()]
     facts["seconds"], facts["started"] = 42.31, f"2026-01-05T09:{minute:02}:00.000000Z"
     facts["provenance"] = {"kernel": "Linux 6", **provenance}
@@ -45,14 +42,20 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         put(tmp_path / f"b{n}", b, "main.py --lr 1", 2 * n + 1, git=git_b, packages={"x": "2"})
 
 
+SHOWN = {
+    "single": ["a1", "b1"],
+    "repeats": ["a1,a2,a3", "b1,b2,b3"],
+    "sides": ["a1,a2,a3", "b1,b2,b3", "a1,a2", "b3", "b2,b1"],
+}
+
+
 @pytest.mark.usefixtures("runs")
-@pytest.mark.parametrize(
-    ("name", "argv"), [("single.txt", ["a1", "b1"]), ("repeats.txt", ["a1,a2,a3", "b1,b2,b3"])]
-)
-def test_it_is_shown_as_people_have_seen_it(name: str, argv: list[str]) -> None:
-    actual = said("compare", *argv)
-    golden(f"compare/{name}", actual)
-    assert max(map(len, actual.splitlines())) <= 80
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", SHOWN)
+def test_it_is_shown_as_people_have_seen_it(name: str, width: int) -> None:
+    actual = said("compare", *SHOWN[name], width=width)
+    golden(f"compare/{name}.{width}.txt", actual)
+    assert max(map(len, actual.splitlines())) <= width
 
 
 @pytest.mark.usefixtures("runs")
@@ -71,35 +74,39 @@ def test_a_figure_that_not_all_runs_of_a_side_have_says_how_many_do(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("runs")
-def test_without_an_interval_figures_stand_side_by_side_and_why_they_do(tmp_path: Path) -> None:
-    for name in ("a1", "b1"):
-        file = tmp_path / name / "run.json"
-        facts = json.loads(file.read_text())
-        del facts["tasks"]["train"]["rate"]["steady"]
-        facts["tasks"]["train"]["steady"] = {"verdict": "never steady"}
-        file.write_text(json.dumps(facts))
+def test_one_run_a_side_shows_numbers_and_what_was_different() -> None:
     text = said("compare", "a1", "b1")
     assert "  overall           1,388 items/s     1,263 items/s\n" in text
-    told = " ".join(text.split())
-    assert "train: no difference shown · one run per side, and never steady" in told
-    assert "one run a side, without an interval: no percentage is shown" in told
-    assert "intervals are 95 %" not in told
+    assert "arguments: - → --lr 1" in text
+    assert "one run a side: no verdict" in text
     assert re.findall(r"[+-][\d.]+ %", text) == []
 
 
 @pytest.mark.usefixtures("runs")
 def test_programs_get_the_same_as_json() -> None:
     found = json.loads(said("compare", "a1,a2,a3", "b1,b2,b3", "--json", "--threshold", "3"))
-    keys = "before after threshold figures verdicts notes differences"
-    assert list(found) == keys.split()
-    assert (found["before"], found["threshold"]) == (["a1", "a2", "a3"], 0.03)
+    assert (found["reference"], found["threshold"]) == ("A", 0.03)
+    assert found["sides"][0] == {"name": "A", "named": "a1,a2,a3", "runs": ["a1", "a2", "a3"]}
     (verdict,) = found["verdicts"]
     assert (verdict["task"], verdict["verdict"], verdict["over"]) == ("train", "slower", "pairs")
     assert verdict["interval"][0] < verdict["ratio"] < verdict["interval"][1] < 1
     steady = next(one for one in found["figures"] if one["figure"] == "rate.steady")
     assert (steady["task"], steady["units"]) == ("train", "items/s")
-    assert len(steady["before"]) == 3
+    assert (len(steady["values"]["A"]), [*steady["against"]]) == (3, ["B"])
     assert {one["name"] for one in found["differences"]} >= {"arguments", "git.sha", "x"}
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_baseline_is_the_reference_wherever_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for number in "123":
+        (tmp_path / f"b{number}").rename(tmp_path / "b" / number)
+    for argv in (["b", "a1,a2,a3", "--baseline", "a1,a2,a3"], ["b", "--baseline", "a1,a2,a3"]):
+        found = json.loads(said("compare", *argv, "--json"))
+        (verdict,) = found["verdicts"]
+        named = {one["name"]: one["named"] for one in found["sides"]}
+        assert (named[found["reference"]], named[verdict["side"]]) == ("a1,a2,a3", "b")
+        assert verdict["verdict"] == "slower"
 
 
 @pytest.mark.usefixtures("runs")
@@ -110,9 +117,7 @@ def test_a_run_that_was_killed_is_compared_by_what_there_is(tmp_path: Path) -> N
     whole["tasks"]["train"].pop("loss")
     (tmp_path / "b1/run.json").write_text(json.dumps(whole))
     text = said("compare", "a1", "b1")
-    assert "train: B is slower in these runs" in text
-    throttled = "but       A: its GPU was throttled (power cap)\n"
-    assert f"{throttled}            B did not finish" in text
+    assert "but       A, B: GPUs were throttled (power cap)\n            B: did not finish" in text
     (tmp_path / "b2/run.json").write_text('{"script": "main.py"}')
     assert "verdict   nothing to compare" in said("compare", "a1", "b2")
 
@@ -125,7 +130,7 @@ def test_a_directory_of_runs_is_all_of_them(tmp_path: Path) -> None:
             (tmp_path / f"{side}{number}").rename(tmp_path / side / number)
     (tmp_path / "a/notes").mkdir()
     found = json.loads(said("compare", "a", "b,b3", "--json"))
-    assert (found["before"], found["after"]) == (["a/1", "a/2"], ["b/1", "b/2", "b3"])
+    assert [each["runs"] for each in found["sides"]] == [["a/1", "a/2"], ["b/1", "b/2", "b3"]]
 
 
 def test_jobs_are_compared_by_the_rates_of_all_their_ranks(tmp_path: Path) -> None:
@@ -139,13 +144,13 @@ def test_jobs_are_compared_by_the_rates_of_all_their_ranks(tmp_path: Path) -> No
             facts |= {"rank": rank, "world_size": size, "parallel": parallel}
             (directory / "run.json").write_text(json.dumps(facts))
     whole = json.loads(said("compare", "--json", str(tmp_path / "two"), str(tmp_path / "four")))
-    (verdict,) = [one for one in whole["verdicts"] if one["task"] == "train"]
-    assert (verdict["verdict"], round(verdict["ratio"], 2)) == ("faster", 1.3)
+    assert _ratio(whole) == 1.3
     assert "ranks: 2 in A, 4 in B; rates are of whole jobs" in whole["notes"]
     sides = [str(tmp_path / f"{name}/rank1") for name in ("two", "four")]
-    (one,) = [
-        each
-        for each in json.loads(said("compare", "--json", *sides))["verdicts"]
-        if each["task"] == "train"
-    ]
-    assert (one["verdict"], round(one["ratio"], 2)) == ("slower", 0.65)
+    assert _ratio(json.loads(said("compare", "--json", *sides))) == 0.65
+
+
+def _ratio(found: Any) -> float:
+    """The ratio of the steady rates of train."""
+    figures = {(one["task"], one["figure"]): one["against"]["B"] for one in found["figures"]}
+    return round(figures["train", "rate.steady"]["ratio"], 2)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from overseer.model.intervals import ratio_of_pairs, ratio_over_runs, ratio_within, student
+from overseer.model.intervals import ratio_of_pairs, ratio_over_runs, student
 
 
 def runs(random: Random, truth: float, count: int) -> list[float]:
@@ -64,30 +64,3 @@ def test_without_a_repeat_or_with_zeros_there_is_no_interval(
 def test_students_quantiles_are_those_of_the_tables() -> None:
     found = [student(freedom) for freedom in (0.7, 1, 4.9, 20, 30, 1000)]
     assert found == pytest.approx([12.706, 12.706, 2.776, 2.086, 2.042, 1.962], abs=0.004)
-
-
-def series(random: Random, mean: float, count: int = 100) -> list[float]:
-    """A series in which neighbours are alike."""
-    level, found = 0.0, []
-    for _ in range(count):
-        level = 0.7 * level + random.gauss(0, 0.02)
-        found.append(mean * (1 + level))
-    return found
-
-
-def test_neighbours_that_are_alike_are_not_taken_for_evidence() -> None:
-    random, missed = Random(2), 0
-    for _ in range(100):
-        found = ratio_within(series(random, 1.0), series(random, 1.0))
-        assert found is not None
-        missed += not found[0] <= 1 <= found[1]
-    assert missed <= 16  # Drawing single steps would miss it every other time.
-
-
-def test_a_difference_within_is_found_and_the_same_each_time() -> None:
-    sides = series(Random(3), 1.0), series(Random(4), 1.2)
-    found = ratio_within(*sides)
-    assert found is not None
-    assert 1.1 < found[0] < 1.2 < found[1] < 1.3
-    assert ratio_within(*sides) == found
-    assert ratio_within([1.0] * 9, sides[1]) is None
