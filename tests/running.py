@@ -70,8 +70,8 @@ class Place:
         """Run a command here, with a clean environment and ``env``."""
         if "input" not in options:
             options.setdefault("stdin", subprocess.DEVNULL)
-        at = {"cwd": self.path, "env": environment(env), "timeout": PATIENCE}
-        done = subprocess.run(command, capture_output=True, **at, **options)
+        at = {"cwd": self.path, "env": environment(env), "timeout": PATIENCE, **options}
+        done = subprocess.run(command, capture_output=True, **at)
         return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
 
     def voir(self, *arguments: str, warm: bool = False, fresh: bool = False, **options: Any) -> Ran:

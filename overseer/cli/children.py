@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -44,12 +45,17 @@ def follow_processes(overseer: Overseer) -> Followed:
     return Followed(share, state, forked)
 
 
-def begin(state: dict[str, Any], parent: Overseer | None = None) -> None:
-    """Begin a run in this process of ``multiprocessing``; never raises.
+def begin(
+    state: dict[str, Any],
+    parent: Overseer | None = None,
+    at_end: Callable[[Callable[[BaseException | None], object]], object] = at_end,
+) -> None:
+    """Begin a run in a process that another run has started; never raises.
 
     Args:
         state: From :func:`.state_of`.
         parent: The run whose hooks this process has inherited; None: it places its own.
+        at_end: Receives the function to call with the error, if any, when the process has ended.
     """
     try:
         child, undo = ChildRun(state, parent), ExitStack()
@@ -65,10 +71,13 @@ def begin(state: dict[str, Any], parent: Overseer | None = None) -> None:
 
             undo.callback(follow_commands(child))
 
+        def processes(process: Any) -> None:
+            undo.enter_context(follow_processes(child))
+
         undo.enter_context(DeadlySignals(child.end_by_signal, lambda: child.context.outcome.over))
         undo.enter_context(before_exec(child.end_by_exec))
         if parent is None:
-            undo.enter_context(follow_processes(child))
+            undo.callback(on_import("multiprocessing.process", processes).dispose)
             undo.callback(on_import("subprocess", commands).dispose)
         names = SPAWNED if parent is None else INHERITED
         if state["options"].get("stop") is not None:

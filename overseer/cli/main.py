@@ -313,10 +313,16 @@ def following(overseer: Overseer) -> Iterator[None]:
 
             undo.enter_context(follow_processes(overseer))
 
+        def workers(node: Any) -> None:
+            from .workers import follow_workers
+
+            undo.callback(follow_workers(overseer, node))
+
         def ready() -> None:
             if not overseer.options.no_record:
                 undo.callback(on_import("subprocess", commands).dispose)
                 undo.callback(on_import("multiprocessing.process", processes).dispose)
+                undo.callback(on_import("ray._private.node", workers).dispose)
 
         overseer.on_ready.append(ready)
         yield

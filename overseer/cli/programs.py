@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from ..context import JOINS
@@ -36,7 +37,7 @@ def follow_commands(overseer: Overseer) -> Callable[[], None]:
         environ = os.environ if environ is None else environ
         is_rank = is_again(command, program, cwd) and any(name in environ for name in OF_RANKS)
         words = under_voir(command, own)
-        if words is None:
+        if words is None or is_server(command):
             return None
         if not (is_rank or options.follow_children):
             overseer.unrecorded.append(" ".join(command.target[: 1 + (command.target[0] == "-m")]))
@@ -65,6 +66,12 @@ def is_again(command: PythonCommand, program: Program | None, cwd: str | None) -
         return program.target.kind == "module" and command.target[1] == program.target.name
     started = os.path.join(cwd or "", command.target[0])
     return program.file is not None and os.path.abspath(started) == os.path.abspath(program.file)
+
+
+def is_server(command: PythonCommand) -> bool:
+    """Whether a command runs one of the programs that a cluster of Ray consists of."""
+    home = getattr(sys.modules.get("ray"), "__file__", None)
+    return home is not None and command.target[0].startswith(os.path.dirname(home) + os.sep)
 
 
 def under_voir(command: PythonCommand, own: Sequence[str]) -> list[str] | None:

@@ -89,7 +89,7 @@ class Followed:
 
     def __enter__(self) -> Followed:
         BaseProcess = sys.modules["multiprocessing.process"].BaseProcess
-        self._put(BaseProcess, "start", _Before(BaseProcess.start, self._before))
+        self._undo.append(on_lookup(BaseProcess, "start", self._before))
         self._undo.append(on_import("multiprocessing.spawn", self._spawns).dispose)
         return self
 
@@ -98,26 +98,15 @@ class Followed:
         while self._undo:
             self._undo.pop()()
 
-    def _put(self, owner: Any, name: str, value: Any) -> None:
-        before = vars(owner)[name]
-        setattr(owner, name, value)
-
-        def undo() -> None:
-            if vars(owner).get(name) is value:
-                setattr(owner, name, before)
-
-        self._undo.append(undo)
-
     def _before(self, process: Any) -> None:
         self._starting.followed = not is_loader(process)
         if self._starting.followed:
-            with suppress(Exception):
-                self._starts()
-                if not self._registered:
-                    self._registered = True
-                    from multiprocessing.util import register_after_fork
+            self._starts()
+            if not self._registered:
+                self._registered = True
+                from multiprocessing.util import register_after_fork
 
-                    register_after_fork(self, Followed._in_child)
+                register_after_fork(self, Followed._in_child)
 
     def _spawns(self, spawn: Any) -> None:
         prepare = spawn.get_preparation_data
@@ -130,7 +119,7 @@ class Followed:
                     data["voir"] = Sent(self._state())
             return data
 
-        self._put(spawn, "get_preparation_data", get_preparation_data)
+        self._undo.append(_put(spawn, "get_preparation_data", get_preparation_data))
 
     def _in_child(self) -> None:
         process = sys.modules["multiprocessing.process"]
@@ -147,8 +136,29 @@ class _Before:
 
     def __get__(self, owner: Any, kind: type) -> Any:
         if owner is not None:
-            self._call(owner)
+            with suppress(Exception):
+                self._call(owner)
         return self._inner.__get__(owner, kind)
+
+
+def on_lookup(owner: type, name: str, call: Callable[[Any], object]) -> Callable[[], None]:
+    """Call ``call(object)`` when a method of an object is looked up; what it raises is ignored.
+
+    Returns:
+        Ends it.
+    """
+    return _put(owner, name, _Before(vars(owner)[name], call))
+
+
+def _put(owner: Any, name: str, value: Any) -> Callable[[], None]:
+    before = vars(owner)[name]
+    setattr(owner, name, value)
+
+    def undo() -> None:
+        if vars(owner).get(name) is value:
+            setattr(owner, name, before)
+
+    return undo
 
 
 def is_loader(process: Any) -> bool:

@@ -21,7 +21,10 @@ from tests.running import Place
 
 ROOT = HERE.parents[1]
 #: Within their major versions: what is tested is that voir keeps up with them.
-FRAMEWORKS = ["accelerate>=1.15,<2", "keras>=3.15,<4", "lightning>=2.6,<3", "transformers>=5.23,<6"]
+FRAMEWORKS = [
+    "accelerate>=1.15,<2", "keras>=3.15,<4", "lightning>=2.6,<3", "ray[train]>=2.60,<3",
+    "transformers>=5.23,<6",
+]  # fmt: skip
 
 
 def record(python: str | Path, into: Path, *names: str) -> None:
