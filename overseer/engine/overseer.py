@@ -179,6 +179,7 @@ class Overseer(Handle):
         self.context.outcome.exit_status = -signum
         if self.recording is not None and self.records_end:
             self.recording.begin()  # A script that lets no other thread run has no record yet.
+            self.context.outcome.idle = self.recording.idle()
         self.finalize()
 
     def end_by_exec(self) -> bool:
@@ -295,8 +296,11 @@ class Overseer(Handle):
     # The end
 
     def _left(self, error: BaseException | None) -> None:
-        if self.status == "running":
-            self.ending.script_left(error, self._restore_modules)
+        if self.status != "running":
+            return
+        if isinstance(error, KeyboardInterrupt) and self.recording is not None:
+            self.context.outcome.idle = self.recording.idle()
+        self.ending.script_left(error, self._restore_modules)
 
     def finalize(self) -> None:
         """Close the run, once: complete the streams, end ``finalize``, close the record."""

@@ -12,6 +12,7 @@ from ..model.facts import at, entries, main_task, number, ordered, part
 from ..recorder.sites import PARTS
 from ..rundir.reading import OF_PROCESS, Run
 from .checks import checks_of
+from .idle import idle_ranks
 from .members import (
     MemberSteps,
     index_of,
@@ -48,7 +49,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
       ranks, ``hosts``, ``attempt``, the ``earlier`` ones (``attempt``, ``ranks``, ``steps``,
       ``why``), ``versions`` if they differ, ``parallel``
       (the number of different batches at a time, and ``by`` what it is known), ``failed`` (the
-      processes that failed, the first one first: ``rank``, ``why``) and ``running``.
+      processes that failed, the first one first: ``rank``, ``why``), ``running``, and ``idle``, see
+      :func:`~overseer.job.idle.idle_ranks`.
     - in a task, ``ranks``: the least and the greatest ``rate`` of a rank, the ``slowest`` rank and
       the ``waiting`` of the least and the most waiting one, as shares of their steps; of the main
       task also ``together``, the share of time in which all ranks wait at once.
@@ -311,6 +313,7 @@ def _job(
         "parallel": {"size": len(set(groups.values())), "by": by} if groups is not None else None,
         "failed": failed[:MOST_PROBLEMS],
         "running": running[:MOST_PROBLEMS],
+        "idle": idle_ranks(members),
     }
     return {key: value for key, value in made.items() if value not in (None, [])}
 

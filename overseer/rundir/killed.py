@@ -22,6 +22,8 @@ from .steps import STEPS_FILE
 
 #: The state of a run about which nothing else is known.
 RUNNING = "running"
+#: What a run is doing outside of all that is recorded.
+OTHER_CODE = "other code"
 #: Up to so many ns, a kill is right after a step: voir samples ten times a second.
 SOON = 50_000_000
 
@@ -29,9 +31,9 @@ SOON = 50_000_000
 def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a run, completed if its record has no end.
 
-    For a killed process, ``ended`` and ``ended_by`` are added, and figures are computed from
-    ``steps.npy``. For a live one, ``now`` is its state. On another machine than the run's the facts
-    stay as they are.
+    For a killed process, ``ended``, ``ended_by`` and ``idle`` are added, and figures are computed
+    from ``steps.npy``. For a live one, ``now`` is its state, with ``idle``. On another machine than
+    the run's the facts stay as they are.
 
     Args:
         directory: The run's directory.
@@ -43,7 +45,7 @@ def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
     if found is None:
         return facts if _goes_on(facts) else _ended(directory, facts, None)
     if lives(found):
-        return {**facts, "now": now_doing(found)}
+        return {**facts, "now": now_doing(found), **_idle(found, now_ns())}
     return _ended(directory, facts, found)
 
 
@@ -87,6 +89,30 @@ def how(found: Header) -> str:
     after = _after(found, found.control[k.WORD_BEAT])
     killed = f"killed in {doing}" if doing else "killed"
     return f"{killed}{', ' if doing else ' '}{after}" if after else killed
+
+
+def idle_of(found: Header, now: int) -> dict[str, Any]:
+    """The ``idle`` of ``run.json``: how long no step has ended, and what the main thread does.
+
+    Args:
+        found: The header.
+        now: The time until which it is idle: of a killed run, when voir last ran.
+
+    Returns:
+        ``seconds``, the last ``step``, and what it is ``doing``; empty before anything is known.
+    """
+    doing, since = _open(found)
+    steps = found.control[k.WORD_STEPS]
+    begun = found.control[k.WORD_STEPPED] if steps else since
+    if not begun:
+        return {}
+    return {"seconds": max(now - begun, 0) / 1e9, "step": steps, "doing": doing or OTHER_CODE}
+
+
+def _idle(found: Header, now: int) -> dict[str, Any]:
+    """The key ``idle`` and its value, if there is one."""
+    idle = idle_of(found, now)
+    return {"idle": idle} if idle else {}
 
 
 def _open(found: Header) -> tuple[str, int]:
@@ -141,7 +167,8 @@ def _ended(directory: Path, facts: dict[str, Any], found: Header | None) -> dict
         by += f"; figures up to step {steps:,}"
     if not is_ours(directory):
         by += "; it is another user's, and left as it is"
-    return {**facts, "ended": utc(min(ended, time_ns())), "ended_by": by}
+    idle = _idle(found, found.control[k.WORD_BEAT]) if found is not None else {}
+    return {**facts, **idle, "ended": utc(min(ended, time_ns())), "ended_by": by}
 
 
 def _recounted(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:

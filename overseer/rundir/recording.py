@@ -98,6 +98,7 @@ class Recording:
         self._metrics: MetricsLog | None = None
         self._scores: Scores | None = None
         self._header, self._due = "", 0
+        self._idle: dict[str, Any] = {}
         self._lines: deque[Event] = deque()
         self._sampler = Sampler(run.clock, self.started_wall - self.started)
         self._timer: Any = None
@@ -189,6 +190,16 @@ class Recording:
                     self._timer = self._run.every(INTERVAL, self.flush, first=first)
                 self._timer.__enter__()
 
+    def idle(self) -> dict[str, Any] | None:
+        """How long the script has made no step, and what it was doing a second ago: ``idle``.
+
+        Peers that die, and signals, end what it was doing before this can be called.
+        """
+        before, found = self._idle, self._part("idle", _idle)
+        if found and before and found["step"] == before["step"]:
+            found["doing"] = before["doing"]
+        return found or None
+
     def prepare(self, probed: bool) -> None:
         """Prepare for the script's start.
 
@@ -223,6 +234,7 @@ class Recording:
                 # Tried again if the record could not begin, or no descriptor was free.
                 self._lines.extendleft(reversed(lines[-WAITING_LINES:]))
             recorder.control(WORD_BEAT, recorder.now())
+            self._idle = _idle()
             if self._metrics is not None and self._run.clock.now_ns() >= self._due:
                 self._rewrite()
 
@@ -359,6 +371,7 @@ class Recording:
             "exit_status": outcome.exit_status,
             "error": self._part("error", self._error),
             "ended_by": outcome.ended_by,
+            "idle": outcome.idle,
             "stopped_early": outcome.stopped_early,
             "probes": self._now("probes"),
             "instruments": self._instruments(),
@@ -433,6 +446,13 @@ class Recording:
                 with suppress(OSError):
                     os.unlink(self._header)
         return {**facts, "directory": str(self.directory.path)}
+
+
+def _idle() -> dict[str, Any]:
+    from ..recorder.log import header
+    from .killed import idle_of
+
+    return idle_of(header(recorder.header()), recorder.now())
 
 
 class Sampler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from signal import SIGINT, SIGTERM
 
 from ..errors import clean
-from ..model.facts import at, entries, number, part, percent, rates, signalled
+from ..model.facts import at, duration, entries, number, part, percent, rates, signalled
 from .text import TO, Piece, Row, cut, row
 
 TYPE_CHECKING = False
@@ -85,6 +85,7 @@ def of_job(run: Facts) -> Iterator[Row]:
         named = f"{kind} {clean(each.get('rank', '?'))}"
         yield row(named, Piece(cut(each.get("now") or "running", 100), "warn"))
     yield _more(running, "run")
+    yield _idle(run)
     missing = job.get("missing")
     if isinstance(missing, list) and missing:
         yield row("missing", Piece(f"{ranks_text(missing)} recorded nothing", "warn"))
@@ -96,7 +97,21 @@ def of_job(run: Facts) -> Iterator[Row]:
         yield row("versions", Piece(f"ranks run voir {', '.join(map(clean, versions))}", "warn"))
 
 
-def ranks_text(ranks: Sequence[object]) -> str:
+def _idle(run: Facts) -> Row:
+    """For how long ranks have made no step, and what they do."""
+    idle = part(run, "job", "idle")
+    took = duration(number(idle, "seconds"))
+    does = [
+        ranks_text(ranks, kind_of_job(run)) + (f" in {what}" if (what := each.get("what")) else "")
+        for each in entries(idle, "doing")
+        if isinstance(ranks := each.get("ranks"), list)
+    ]
+    before = " before the end" if idle.get("ended") else ""
+    said = f"for {took}{before}: {'; '.join(map(clean, does))}" if took else ""
+    return row("no step", Piece(said, "bad"))
+
+
+def ranks_text(ranks: Sequence[object], kind: str = "rank") -> str:
     """Ranks as ``rank 3``, or ``ranks 0, 2-5``; a long list ends with their number."""
     numbers = sorted({each for each in ranks if isinstance(each, int)})
     spans: list[list[int]] = []
@@ -108,7 +123,8 @@ def ranks_text(ranks: Sequence[object]) -> str:
     shown = [f"{a}" if a == b else f"{a}-{b}" for a, b in spans]
     if len(shown) > MOST_RANKS:
         shown = [*shown[:MOST_RANKS], f"... ({len(numbers)} of them)"]
-    return f"rank{'s' if len(numbers) != 1 else ''} {', '.join(shown)}"
+    several = {"rank": "ranks", "process": "processes"}
+    return f"{kind if len(numbers) == 1 else several.get(kind, kind)} {', '.join(shown)}"
 
 
 def kind_of_job(run: Facts) -> str:

@@ -180,6 +180,7 @@ def test_a_run_without_an_end_goes_on_or_was_killed(
     monkeypatch.setattr(f"{killed}.now_doing", lambda header: "running")
     monkeypatch.setattr(f"{killed}.lives", lambda header: "pid" not in found)
     monkeypatch.setattr(f"{killed}.how", lambda header: "killed")
+    monkeypatch.setattr(f"{killed}.idle_of", lambda header, now: {})
     if "pid" not in found:
         monkeypatch.setattr(f"{killed}.read_header", lambda directory: object())
     put(tmp_path, seconds=5.0, tasks={"train": TASK}, **found)
@@ -226,10 +227,14 @@ def test_directories_of_two_machines_are_shown_as_one_job(tmp_path: Path) -> Non
 
 def test_of_a_job_the_worst_result_of_each_check_is_shown(tmp_path: Path) -> None:
     for rank, verdict in enumerate(("PASS", "FAIL")):
-        checks = [{"check": "loss", "verdict": verdict, "evidence": f"{rank} seen"}]
+        checks = [
+            {"check": name, "verdict": said_of, "evidence": f"{rank} seen"}
+            for name, said_of in (("steps", "PASS"), ("loss", verdict))
+        ]
         put(tmp_path / f"rank{rank}", **ENDED, rank=rank, world_size=2, verify=checks)
     lines = said("show", str(tmp_path)).splitlines()
-    assert lines[0] == "voir: main.py · 2 ranks · finished · 5.00 s · 1 FAIL"
+    assert lines[0] == "voir: main.py · 2 ranks · finished · 5.00 s · checks of rank 0 · 1 PASS"
+    assert "  PASS  steps         0 seen" in lines
     assert "  FAIL  loss          rank 1: 1 seen" in lines
 
 

@@ -14,7 +14,8 @@ from overseer.job.figures import MOST_PROBLEMS, UNTOLD, job_facts
 from overseer.job.verdict import described
 from overseer.rundir.reading import read_run
 from overseer.rundir.steps import ROW, ROWS_OFFSET
-from tests.job.simulate import Clock, SimulatedJob, Slow
+from overseer.views.summary import render
+from tests.job.simulate import STEP, Clock, SimulatedJob, Slow
 
 SLOW = SimulatedJob(8, 300, 1, 0.05, slow=[Slow(2, 0.15, "backward")])
 
@@ -195,3 +196,37 @@ def test_rates_of_ranks_are_compared_by_the_same_steps(tmp_path: Path) -> None:
         (tmp_path / f"rank{rank}/run.json").write_text(json.dumps({**facts, "ended": "2026"}))
     ranks = job_facts(read_run(tmp_path))["tasks"]["train"]["ranks"]
     assert (ranks["rate"], ranks["slowest"]) == ({"min": 15.0, "max": 16.0}, 0)
+
+
+def idle(seconds, doing=None, **more):
+    return {"idle": {"seconds": seconds, "step": 40, **({"doing": doing} if doing else {})}, **more}
+
+
+HUNG = {
+    0: idle(76.0, "communication"), 1: idle(75.0, "forward"), 2: idle(77.0, "communication"),
+    3: idle(9.0, "forward"),
+}  # fmt: skip
+
+
+def test_a_job_that_hung_says_for_how_long_and_what_its_ranks_were_doing(tmp_path):
+    killed = {"ended": "2026-11-01T10:10:00.000+00:00", "exit_status": -15}
+    facts = {rank: {**each, **killed} for rank, each in HUNG.items()}
+    job = SimulatedJob(ranks=5, steps=40).write(tmp_path, facts=facts)
+    found = job_facts(read_run(job))
+    assert found["job"]["idle"] == {
+        "seconds": 75.0,
+        "ended": True,
+        "doing": [{"ranks": [1], "what": "forward"}, {"ranks": [0, 2], "what": "communication"}],
+    }
+    said = "no step   for 1 min 15 s before the end: rank 1 in forward; ranks 0, 2 in communication"
+    assert said in render(found, 100)
+
+
+def test_the_same_is_said_while_it_hangs_unless_steps_are_so_long(tmp_path):
+    facts = {rank: {**each, "now": "running"} for rank, each in HUNG.items()}
+    job = SimulatedJob(ranks=5, steps=40).write(tmp_path / "a", facts=facts)
+    shown = render(job_facts(read_run(job)), 100)
+    assert "no step   for 1 min 15 s: rank 1 in forward; ranks 0, 2 in communication" in shown
+    slow = SimulatedJob(ranks=5, steps=40, parts={**STEP, "forward": 5.0})
+    job = slow.write(tmp_path / "b", facts=facts)
+    assert "idle" not in job_facts(read_run(job))["job"]

@@ -208,6 +208,8 @@ def test_of_two_processes_the_last_one_prints_the_job_and_problems_of_rank_1(ran
     said = processes[1].communicate(timeout=60)[1]
     assert processes[1].returncode == -signal.SIGTERM
     assert [said.count(text) for text in ("voir: main.py", "5 steps", "voir: rank 1: ")] == [1] * 3
+    idle = json.loads((ranks.path / "job/rank1/run.json").read_text())["idle"]
+    assert (idle["step"], idle["doing"]) == (5, "other code")
 
 
 def test_a_rank_prints_its_own_summary_if_asked_to(ranks):

@@ -18,7 +18,7 @@ from overseer.recorder.log import Header, OpenSpan, header_paths
 from overseer.recorder.sites import WORD_BEAT, WORD_STEPPED, WORD_STEPS
 from overseer.rundir import finishing, killed
 from overseer.rundir.finishing import finish_run
-from overseer.rundir.killed import as_it_is, how, now_doing
+from overseer.rundir.killed import as_it_is, how, idle_of, now_doing
 from overseer.rundir.reading import read_run
 from overseer.rundir.runfile import utc
 from tests.running import VOIR, Place
@@ -57,6 +57,19 @@ def test_how_a_run_ended_and_what_one_is_doing_are_told_by_its_header(monkeypatc
     assert (now_doing if found.pid == ME else how)(found) == text
 
 
+@pytest.mark.parametrize(
+    ("found", "idle"),
+    [
+        (header(), {}),
+        (header(k.COMMUNICATION, 2.0), {"seconds": 8.0, "step": 0, "doing": "communication"}),
+        (header(k.FORWARD, 9.0, 3, 4.0), {"seconds": 6.0, "step": 3, "doing": "forward"}),
+        (header(0, 0, 3, 4.0), {"seconds": 6.0, "step": 3, "doing": "other code"}),
+    ],
+)
+def test_how_long_a_run_has_made_no_step_is_told_by_its_header(found, idle):
+    assert idle_of(found, OPENED + 10 * SECOND) == idle
+
+
 def facts(**more):
     host = {"hostname": os.uname().nodename}
     return {"pid": PID, "started": utc(STARTED), "provenance": host, "extra": [1], **more}
@@ -77,7 +90,8 @@ def test_the_record_of_a_killed_run_is_finished_once(tmp_path, headers, monkeypa
     before = facts(tasks={"train": {"steps": 3000}})
     file.write_text(json.dumps(before))
     by = "killed in loading, 0.4 s after step 3,201; figures up to step 3,000"
-    after = {**before, "ended": utc(STARTED + 10 * SECOND), "ended_by": by}
+    idle = {"seconds": 0.4, "step": 3201, "doing": "loading"}
+    after = {**before, "idle": idle, "ended": utc(STARTED + 10 * SECOND), "ended_by": by}
     run = read_run(tmp_path)
     assert (run.facts, run.unfinished, run.finished) == (after, True, False)
     for name in ("is_ours", "write_run"):
