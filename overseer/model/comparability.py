@@ -9,7 +9,7 @@ from .facts import entries, number, others_share, part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .facts import Facts
 
@@ -34,12 +34,18 @@ class ComparedSide(NamedTuple):
         runs: ``run.json`` of each of its runs; at least one.
         bench: The bench that made the runs; empty for none.
         rounds: The round of each run in that bench: runs of one round are pairs.
+        control: It is the bench's reference once more.
+        losses: For some of the runs, the losses of each task by step.
+        notes: Reasons not to trust it.
     """
 
     name: str
     runs: Sequence[Facts]
     bench: str = ""
     rounds: Sequence[int] = ()
+    control: bool = False
+    losses: Sequence[Mapping[str, Mapping[int, float]]] = ()
+    notes: Sequence[str] = ()
 
 
 def shared_tasks(sides: Sequence[ComparedSide]) -> list[str]:
@@ -53,7 +59,9 @@ def pairs_of(reference: ComparedSide, side: ComparedSide) -> Pairs:
 
     Runs of one bench are paired by their rounds, other runs if they alternated.
     """
-    if reference.bench and reference.bench == side.bench:
+    if reference.bench != side.bench:
+        return []
+    if side.bench:
         places = {number: at for at, number in enumerate(reference.rounds)}
         return [(places[n], at) for at, n in enumerate(side.rounds) if n in places]
     return _in_turns(reference.runs, side.runs)
@@ -82,7 +90,7 @@ def doubts(sides: Sequence[ComparedSide], reference: int = 0) -> Iterator[str]:
     """
     first, of_side = sides[reference], dict[str, list[str]]()
     for at, side in enumerate(sides):
-        for said in _doubts(side.runs):
+        for said in (*side.notes, *_doubts(side.runs)):
             of_side.setdefault(said, []).append(side.name)
         many = len(first.runs) + len(side.runs) > 2
         if at != reference and many and not pairs_of(first, side):

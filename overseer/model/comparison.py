@@ -15,10 +15,12 @@ from . import catalogue
 from .comparability import doubts, pairs_of, shared_tasks
 from .facts import number, part
 from .intervals import ratio_of_pairs, ratio_over_runs
+from .loss_curves import LossChange, loss_change
+from .step_parts import StepChange, step_change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .catalogue import Metric
     from .comparability import ComparedSide, Pairs
@@ -117,18 +119,29 @@ class Comparison(NamedTuple):
     Attributes:
         sides: Their names.
         reference: The place of the one that the others are compared with.
+        controls: The places of those that are a bench's reference once more.
         rows: The figures.
         verdicts: One for each task and each side that can have one.
+        steps: How the mean steps of sides differ, where they do.
+        losses: How the losses of each task and side compare.
         notes: Reasons not to trust them.
         threshold: The smallest relative difference that they report.
     """
 
     sides: list[str]
     reference: int
+    controls: list[int]
     rows: list[ComparedFigure]
     verdicts: list[TaskVerdict]
+    steps: list[StepChange]
+    losses: list[LossChange]
     notes: list[str]
     threshold: float
+
+    @property
+    def plain(self) -> list[str]:
+        """The names of the sides without controls."""
+        return [name for at, name in enumerate(self.sides) if at not in self.controls]
 
 
 def compare(
@@ -143,18 +156,51 @@ def compare(
     """
     pairs = [pairs_of(sides[reference], side) for side in sides]
     rows, verdicts = list[ComparedFigure](), list[TaskVerdict]()
+    steps, losses = list[StepChange](), list[LossChange]()
     for task in shared_tasks(sides):
         tasks = [[part(run, "tasks", task) for run in side.runs] for side in sides]
         found = [*_rows(task, TASK_FIGURES, tasks, pairs, reference)]
         rows += found
         for place, side in enumerate(sides):
-            if place != reference and len(tasks[place]) + len(tasks[reference]) > 2:
+            if place == reference:
+                continue
+            unlike = True
+            if len(tasks[place]) + len(tasks[reference]) > 2:
                 both = [*tasks[reference], *tasks[place]]
-                decided = _decided(found, both, place, threshold)
-                verdicts.append(TaskVerdict(side.name, task, *decided))
+                verdict = TaskVerdict(side.name, task, *_decided(found, both, place, threshold))
+                verdicts.append(verdict)
+                unlike = verdict.verdict in (FASTER, SLOWER)
+            if unlike and (step := step_change(tasks[reference], tasks[place], threshold)):
+                steps.append(StepChange(side.name, task, *step))
+            if loss := loss_change(_curves(sides[reference], task), _curves(side, task)):
+                losses.append(LossChange(side.name, task, *loss))
     rows += _rows("", RUN_FIGURES, [side.runs for side in sides], pairs, reference)
     names, notes = [side.name for side in sides], [*doubts(sides, reference)]
-    return Comparison(names, reference, rows, verdicts, notes, threshold)
+    controls = [at for at, side in enumerate(sides) if side.control]
+    verdicts = _guarded(verdicts, sides, reference)
+    return Comparison(names, reference, controls, rows, verdicts, steps, losses, notes, threshold)
+
+
+def _curves(side: ComparedSide, task: str) -> list[Mapping[int, float]]:
+    return [curves[task] for curves in side.losses if task in curves]
+
+
+def _guarded(
+    verdicts: list[TaskVerdict], sides: Sequence[ComparedSide], reference: int
+) -> list[TaskVerdict]:
+    """The verdicts, none of a bench whose control differs from the reference."""
+    bench = sides[reference].bench
+    of_bench = {side.name: side.control for side in sides if side.bench == bench}
+    differs = {
+        each.task for each in verdicts
+        if of_bench.get(each.side) and each.verdict in (FASTER, SLOWER)
+    }  # fmt: skip
+    why = "the reference differs from itself, so this machine cannot tell"
+    return [
+        each._replace(verdict=UNDECIDED, why=why)
+        if each.task in differs and of_bench.get(each.side) is False else each
+        for each in verdicts
+    ]  # fmt: skip
 
 
 def middle(values: Sequence[float]) -> float:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ..model.comparison import Against, ComparedFigure, Comparison, TaskVerdict
     from ..model.facts import Facts
+    from ..model.loss_curves import LossChange
+    from ..model.step_parts import StepChange
 
     #: Group, name, and the value of each side.
     Difference = tuple[str, str, list[str]]
@@ -27,6 +29,8 @@ _NAME, _VALUE = 15, 17
 _NARROW_NAME, _WIDE = 13, 21
 #: Differences between the runs that are shown under one head.
 _MOST = 12
+#: Units of times of a step.
+_SCALES = ((1e6, "µs"), (1e3, "ms"), (1.0, "s"))
 _SINGLE = (
     "one run a side: no verdict. Repeat them to see what the next ones would show: voir compare "
     "A1,A2,A3 B1,B2,B3"
@@ -59,7 +63,7 @@ def render(
     heads = [_head(name, side) for name, side in zip(found.sides, sides, strict=True)]
     tables = ["".join(_table(found, sides, task, width)) for task in tasks_of(found)]
     parts = [Layout(width, column=4).text(heads), *tables]
-    parts += map(Layout(width).text, (_conclusions(found), _differences(found.sides, unlike)))
+    parts += map(Layout(width).text, (_conclusions(found), _differences(found.plain, unlike)))
     return "\n".join(part for part in parts if part)
 
 
@@ -126,7 +130,7 @@ def column_names(found: Comparison, sides: Sequence[ShownSide]) -> list[str]:
 def _table(found: Comparison, sides: Sequence[ShownSide], task: str, width: int) -> Iterator[str]:
     rows, names = table_rows(found, sides, task), column_names(found, sides)
     title, first = task or "run", found.reference
-    others = [at for at in range(len(sides)) if at != first]
+    others = [at for at in range(len(sides)) if at not in (first, *found.controls)]
     if len(others) == 1:
         (other,) = others
         columns = sorted((first, other))
@@ -225,23 +229,44 @@ def _conclusions(found: Comparison) -> Iterator[Row]:
         yield row("verdict", _SINGLE)
     elif any(verdict.interval for verdict in found.verdicts):
         yield row("", f"intervals are 95 %; threshold {100 * found.threshold:g} %")
+    for index, step in enumerate(found.steps):
+        said = step_text(step)
+        yield row("" if index else "step", f"{clean(step.task)}: {step.side} {said}")
+    for index, loss in enumerate(found.losses):
+        yield row("" if index else "losses", f"{clean(loss.task)}: {loss.side} {loss_text(loss)}")
     for index, note in enumerate(found.notes):
         yield row("" if index else "but", clean(note))
 
 
 def concluded(verdict: TaskVerdict, found: Comparison) -> tuple[str, str]:
     """A verdict in words, and why."""
-    which = f"{clean(verdict.task)}: {verdict.side}"
-    if verdict.verdict in (FASTER, SLOWER):
-        than = f" than {found.sides[found.reference]}" if len(found.sides) > 2 else ""
-        return f"{which} is {verdict.verdict}{than}, {changed(verdict)}", verdict.why
-    said = (
-        ": ".join((which, verdict.verdict))
-        if len(found.sides) > 2
-        else (f"{clean(verdict.task)}: {verdict.verdict}")
-    )
+    task, reference = clean(verdict.task), found.sides[found.reference]
     change = changed(verdict)
+    if verdict.side not in found.plain:
+        differs = "differs from" if verdict.verdict in (FASTER, SLOWER) else "against"
+        return f"{task}: {reference} {differs} itself, {change}", verdict.why
+    several = len(found.plain) > 2
+    if verdict.verdict in (FASTER, SLOWER):
+        than = f" than {reference}" if several else ""
+        return f"{task}: {verdict.side} is {verdict.verdict}{than}, {change}", verdict.why
+    which = f"{task}: {verdict.side}" if several else task
+    said = f"{which}: {verdict.verdict}"
     return f"{said}, {change}" if change else said, verdict.why
+
+
+def step_text(step: StepChange) -> str:
+    """The parts that explain a change of the step: ``loading +4.1 of +4.3 ms``."""
+    scale, unit = next((each for each in _SCALES if abs(step.step) * each[0] < 1000), _SCALES[-1])
+    texts = [f"{seconds * scale:+.3g}" for seconds in (*(s for _, s in step.parts), step.step)]
+    parts = ", ".join(f"{name} {text}" for (name, _), text in zip(step.parts, texts, strict=False))
+    return f"{parts} of {texts[-1]} {unit}"
+
+
+def loss_text(loss: LossChange) -> str:
+    """How losses compare: ``parted from step 41 of 135``."""
+    if loss.from_step is None:
+        return loss.verdict
+    return f"{loss.verdict} from step {loss.from_step:,} of {loss.last_step:,}"
 
 
 def _differences(names: Sequence[str], unlike: Sequence[Difference]) -> Iterator[Row]:

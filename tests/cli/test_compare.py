@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from overseer.errors import VoirError
 from tests.views.test_summary import GOLDEN, golden
 
 from .said import said
@@ -131,6 +132,81 @@ def test_a_directory_of_runs_is_all_of_them(tmp_path: Path) -> None:
     (tmp_path / "a/notes").mkdir()
     found = json.loads(said("compare", "a", "b,b3", "--json"))
     assert [each["runs"] for each in found["sides"]] == [["a/1", "a/2"], ["b/1", "b/2", "b3"]]
+
+
+def bench(directory: Path, pace: float, noise: float = 0.001, rounds: int = 4) -> None:
+    """A bench of two sides and a control, on a machine that becomes slower by 20 %."""
+    processes: list[dict[str, Any]] = []
+    for number in range(1, rounds + 1):
+        for name, own in (("A", 1.0), ("B", pace), ("A2", 1.0)):
+            speed = own * (1 - 0.05 * number) * (1 + noise * (-1) ** number * (name != "A"))
+            (directory / name).mkdir(parents=True, exist_ok=True)
+            put(directory / f"{name}/{number}", speed, "main.py", number)
+            value = 1412.2 * speed
+            processes.append({"side": name, "round": number, "run": f"{name}/{number}",
+                "exit_status": 0, "value": value})  # fmt: skip
+    sides = [{"name": "A", "label": "main 4f2a1c"}, {"name": "B", "label": "HEAD 077be4"}]
+    sides.append({"name": "A2", "label": "main 4f2a1c", "control": True})
+    metric = {"key": "train.rate.steady", "unit": "items/s", "better": "up"}
+    record = {"schema": 1, "metric": metric, "sides": sides, "processes": processes}
+    (directory / "bench.json").write_text(json.dumps(record))
+
+
+def test_the_sides_of_a_bench_are_compared_in_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bench(tmp_path / "bench", 0.96)
+    record = json.loads((tmp_path / "bench/bench.json").read_text())
+    record["processes"][4]["exit_status"] = 1  # B in round 2: the whole round does not count.
+    record["processes"][8]["disturbed"] = ["other programs used 31 % of the processors"]
+    (tmp_path / "bench/bench.json").write_text(json.dumps(record))
+    golden("compare/bench.80.txt", said("compare", "bench"))
+    found = json.loads(said("compare", "bench", "--json"))
+    assert [len(side["runs"]) for side in found["sides"]] == [3, 3, 3]
+    assert [(v["side"], v["verdict"], v["over"]) for v in found["verdicts"]] == [
+        ("B", "slower", "pairs"),
+        ("A2", "no difference", "pairs"),
+    ]
+
+
+def test_a_bench_whose_control_differs_has_no_verdict(tmp_path: Path) -> None:
+    bench(tmp_path / "bench", 0.96)
+    record = json.loads((tmp_path / "bench/bench.json").read_text())
+    for process in record["processes"]:
+        process["side"] = {"B": "A2", "A2": "B"}.get(process["side"], process["side"])
+    (tmp_path / "bench/bench.json").write_text(json.dumps(record))
+    told = " ".join(said("compare", str(tmp_path / "bench")).split())
+    assert "train: inconclusive, " in told
+    assert "train: A differs from itself, -4.0 % (" in told
+
+
+def test_two_benches_and_a_stored_baseline_are_not_paired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bench(tmp_path / "old", 0.5)
+    bench(tmp_path / "new", 0.5)
+    found = json.loads(said("compare", "old", "new", "--json"))
+    assert [side["name"] for side in found["sides"]] == ["A", "B", "A2", "C", "D", "C2"]
+    overs = {verdict["side"]: verdict["over"] for verdict in found["verdicts"]}
+    assert overs == {"B": "pairs", "A2": "pairs", "C": "runs", "D": "runs", "C2": "runs"}
+    (tmp_path / "voir-baselines").mkdir()
+    stored = json.loads((tmp_path / "old/bench.json").read_text())
+    stored["processes"] = [each for each in stored["processes"] if each["side"] == "A"]
+    stored["sides"] = stored["sides"][:1]
+    (tmp_path / "voir-baselines/main.json").write_text(json.dumps(stored))
+    text = said("compare", "new", "--baseline", "main")
+    assert "A main A: main 4f2a1c · 4 runs" in text
+    assert "train: C is slower than A, -50 %" in text
+    assert "B, C, B2: not paired with A" in text
+
+
+def test_what_is_no_record_of_a_bench_is_refused(tmp_path: Path) -> None:
+    for content in ("", "[]", '{"processes": 3}'):
+        (tmp_path / "bench.json").write_text(content)
+        with pytest.raises(VoirError, match=r"cannot be read|not the record of a bench"):
+            said("compare", str(tmp_path))
 
 
 def test_jobs_are_compared_by_the_rates_of_all_their_ranks(tmp_path: Path) -> None:

@@ -132,9 +132,9 @@ def test_runs_are_named_by_what_they_were_called_and_compared_by_their_tags(plac
         assert run_directory(label) == Path("voir-runs") / name
         assert f"voir-runs/{name}" in said("show", label)
     assert run_directory("nobody") == Path("nobody")
-    sides = json.loads(said("compare", "base", "sweep", "--json"))
-    assert sides["before"] == ["voir-runs/n1"]
-    assert sides["after"] == [f"voir-runs/n{n}" for n in (3, 2, 1)]
+    base, sweep = json.loads(said("compare", "base", "sweep", "--json"))["sides"]
+    assert base["runs"] == ["voir-runs/n1"]
+    assert sweep["runs"] == [f"voir-runs/n{n}" for n in (3, 2, 1)]
     lines = [" ".join(line.split()) for line in said("runs", "-n", "5").splitlines()]
     assert lines == [
         "run name started script overall took ended arguments",

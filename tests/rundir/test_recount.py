@@ -18,6 +18,7 @@ from overseer.model.spans import parse_span
 from overseer.model.steps import Step
 from overseer.model.summary import Summary
 from overseer.rundir.killed import as_it_is
+from overseer.rundir.losses import losses_by_step
 from overseer.rundir.reading import read_run
 from overseer.rundir.recount import RECOUNTED, recounted
 from overseer.rundir.steps import LOADED, LOSS_GIVEN, OF_BACKWARD, ROW, header, read_steps
@@ -214,6 +215,7 @@ def test_any_clock_and_any_byte_is_read(tmp_path: Path) -> None:
 def readers(directory: Path, report: Any) -> None:
     """Read a run's steps in every other way."""
     run = read_run(directory)
+    losses_by_step(run, report)
     assert all(len(each) > 20 for each in event_file(0.0, scalars(run)))
     with closing(open_database(run, report=report)) as database:
         database.execute("select count(*), max(seconds) from steps").fetchall()
@@ -227,7 +229,7 @@ def test_other_readers_go_on_without_a_file_that_is_none_of_voirs(
     killed(tmp_path, tasks={"train": {"steps": 7}})
     errors: list[VoirError] = []
     readers(tmp_path, errors.append)
-    assert [error.slug for error in errors] == ["steps-damaged"]
+    assert [error.slug for error in errors] == ["steps-damaged"] * 2
 
 
 def test_other_readers_take_any_rows(tmp_path: Path) -> None:
@@ -242,7 +244,9 @@ def test_other_readers_take_any_rows(tmp_path: Path) -> None:
         readers(tmp_path, pytest.fail)
 
 
-@pytest.mark.parametrize("argv", [("sql", "run", "select count(*) from steps")])
+@pytest.mark.parametrize(
+    "argv", [("sql", "run", "select count(*) from steps"), ("compare", "run", "run")]
+)
 def test_commands_say_that_the_file_is_damaged_and_go_on(
     tmp_path: Path, argv: tuple[str, ...], monkeypatch: Any, capsys: Any
 ) -> None:

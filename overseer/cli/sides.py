@@ -1,0 +1,182 @@
+"""The sides that ``voir compare`` is given: runs, directories of runs, tags, benches, baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any, NamedTuple
+
+from ..errors import UsageError, VoirError
+from ..files import read_json
+from ..model.catalogue import RUN_METRICS, TASK_METRICS
+from ..model.comparability import ComparedSide
+from ..model.facts import entries, number, part
+from ..rundir.losses import losses_by_step
+from ..rundir.reading import Metrics, Run
+from .runs import facts_of, finished_run, is_run, labelled, run_directory, warn
+
+#: The record of a bench, and the directory of stored ones.
+BENCH, BASELINES = "bench.json", Path("voir-baselines")
+#: Runs of a side whose losses are read.
+MOST_CURVES = 10
+#: The round before the first, which warms up.
+_WARM_UP = 0
+#: The side that is the reference once more.
+_CONTROL = "A2"
+
+
+class NamedSide(NamedTuple):
+    """A side as people named it.
+
+    Attributes:
+        named: What the command line, or the bench, calls it.
+        side: What is compared.
+        paths: The directories of its runs.
+    """
+
+    named: str
+    side: ComparedSide
+    paths: Sequence[str]
+
+
+def sides_of(names: Sequence[str], baseline: str | None) -> tuple[list[NamedSide], int]:
+    """The sides that a command line names, and the place of the reference among them.
+
+    A bench stands for all of its sides.
+
+    Args:
+        names: Runs, groups of runs and benches.
+        baseline: The one that the others are compared with; None: the first.
+
+    Raises:
+        VoirError: One of them is not there or cannot be read, or there is nothing to compare.
+    """
+    if baseline is not None and baseline not in names:
+        names = [baseline, *(names or ["-1"])]
+    found = [(name, one) for name in names or ["-2", "-1"] for one in _found(name)]
+    if len(found) == 1 and "-1" not in names:
+        found += [("-1", one) for one in _found("-1")]
+    every = [one for _, one in found]
+    if len(every) < 2:
+        what = f"{every[0].named} alone has nothing to be compared with"
+        raise UsageError("usage", what, "Name another run.")
+    return _lettered(every), next(
+        at for at, (name, _) in enumerate(found) if baseline in (None, name)
+    )
+
+
+def _lettered(every: Sequence[NamedSide]) -> list[NamedSide]:
+    """The sides, named A, B, ...; a control as the side that it repeats: A2."""
+    made = list[NamedSide]()
+    letters, first = iter(ascii_uppercase), dict[str, str]()
+    for at, one in enumerate(every):
+        bench = one.side.bench
+        name = f"{first.get(bench)}2" if one.side.control else next(letters, f"S{at + 1}")
+        first.setdefault(bench, name)
+        made.append(one._replace(side=one.side._replace(name=name)))
+    return made
+
+
+def _found(named: str) -> Iterator[NamedSide]:
+    """The sides of one name."""
+    stored = BASELINES / f"{named}.json"
+    for path in (Path(named, BENCH), Path(named), stored):
+        if path.suffix == ".json" and path.name != "run.json" and path.is_file():
+            yield from _of_bench(named, path)
+            return
+    runs = [finished_run(run) for path in named.split(",") if path for run in _repeats(path)]
+    if not runs:
+        raise UsageError("usage", "voir compare: a side names no run", "Name run directories.")
+    yield _side(named, runs)
+
+
+def _side(named: str, runs: Sequence[Run], **more: Any) -> NamedSide:
+    losses = [losses_by_step(run, warn) for run in runs[:MOST_CURVES]]
+    side = ComparedSide("", [facts_of(run) for run in runs], losses=losses, **more)
+    paths = [str(run.path) for run in runs]
+    return NamedSide(named if len(paths) > 1 or side.bench else paths[0], side, paths)
+
+
+def _repeats(named: str) -> list[Path]:
+    """The runs in a directory of runs, or else the named run."""
+    inside = sorted(file.parent for file in Path(named).glob("*/run.json"))
+    ranks = any(directory.name.startswith("rank") for directory in inside)
+    held = inside and not ranks and not (Path(named) / "run.json").exists()
+    if not held and not Path(named).exists():
+        with suppress(VoirError):  # A tag names all of its runs; -2 is not one.
+            return labelled(named)
+    return inside if held else [run_directory(named)]
+
+
+# Benches
+
+
+def _of_bench(named: str, path: Path) -> Iterator[NamedSide]:
+    """The sides of a bench, with the processes that count.
+
+    Rounds count in which no process failed, and that were not repeated. Of runs that are no longer
+    there, as those of a stored baseline, the metric of the bench is all that is known.
+    """
+    record = _record(path)
+    every = [each for each in entries(record, "processes") if each.get("round") != _WARM_UP]
+    void = {each.get("repeats") for each in every}
+    void |= {each.get("round") for each in every if each.get("exit_status") not in (0, None)}
+    known = {str(side.get("name")): side for side in entries(record, "sides")}
+    for name in dict.fromkeys([*known, *(str(each.get("side")) for each in every)]):
+        own = [each for each in every if str(each.get("side")) == name]
+        kept = [each for each in own if each.get("round") not in void]
+        runs = [(run, each) for each in kept if (run := _run(path.parent, each, record))]
+        if not runs:
+            continue
+        about, notes = known.get(name, {}), []
+        if len(runs) < len(own):
+            notes.append(f"{len(own) - len(runs)} of {len(own)} processes are not counted")
+        if bad := sum(bool(each.get("disturbed")) for _, each in runs):
+            notes.append(f"{bad} of {len(runs)} processes were disturbed")
+        yield _side(
+            f"{named} {name}: {about.get('label') or name}",
+            [run for run, _ in runs],
+            bench=str(path.resolve()),
+            rounds=[each.get("round") for _, each in runs],
+            control=name == _CONTROL or bool(about.get("control")),
+            notes=notes,
+        )
+
+
+def _record(path: Path) -> Mapping[str, Any]:
+    remedy = "Name a directory that voir bench has written."
+    try:
+        record = read_json(path)
+    except (OSError, ValueError) as error:
+        raise VoirError("run-unreadable", f"{path} cannot be read: {error}", remedy) from None
+    if not entries(record, "processes"):
+        raise VoirError("not-a-run", f"{path} is not the record of a bench", remedy)
+    return part(record)
+
+
+def _run(bench: Path, process: Mapping[str, Any], record: Mapping[str, Any]) -> Run | None:
+    """The run of a process; one with the bench's metric alone if it is not there."""
+    directory = bench / str(process.get("run"))
+    if is_run(directory):
+        return finished_run(directory)
+    key, value = str(part(record, "metric").get("key")), number(process, "value")
+    if value is None:
+        return None
+    task, _, path = key.partition(".")
+    kept = {
+        name: process[name] for name in ("started", "seconds", "exit_status") if name in process
+    }
+    facts: dict[str, Any] = {**kept, "ended": process.get("started")}
+    if path in TASK_METRICS:
+        unit = str(part(record, "metric").get("unit", "")).removesuffix("/s")
+        facts["tasks"] = {task: {"units": unit, **_nested(path, value)}}
+    elif key in RUN_METRICS:
+        facts |= _nested(key, value)
+    return Run(directory, facts, Metrics(directory / "metrics.jsonl"))
+
+
+def _nested(path: str, value: float) -> dict[str, Any]:
+    key, _, rest = path.partition(".")
+    return {key: _nested(rest, value) if rest else value}
