@@ -89,7 +89,7 @@ def begin(
         child.begin(state["argv"])
         if parent is not None:
             child.measuring.begin()
-        if child.context.rank is not None:
+        if child.recording is not None and child.recording.several:
             child.join_job()
     except Exception:  # Then the process is not recorded.
         pass

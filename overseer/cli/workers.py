@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from ..boundary import StopProgram
@@ -17,11 +18,14 @@ from ..errors import Problem
 from ..imports import on_import
 from ..launch.commands import finds_voir
 from ..launch.processes import on_lookup
+from ..rundir.job import attempt_directory
 
 #: The variable with the modules that Ray's workers import, and that with what this one needs.
 PRELOAD, STATE = "RAY_preload_python_modules", "_VOIR_WORKERS"
 #: Options that end a training function early.
 STOPPING = ("stop", "verify", "verify_json")
+#: Prefix of a file that says where the ranks of an attempt meet.
+MEETING = "meeting-"
 #: The module of the class that runs the training function in a worker.
 RUNNER = "ray.train.v2._internal.execution.worker_group.thread_runner"
 
@@ -80,20 +84,8 @@ def wait_for_training(sent: str) -> None:
     def begins(runner: Any) -> None:
         from .children import begin
 
-        begin(state, at_end=ends.append)
-        if any(map(state["options"].get, STOPPING)):  # Else tracebacks stay as they are.
-            run = runner.run
-            runner.run = lambda target: run(stoppable(target))
-
-    def stoppable(target: Any) -> Any:
-        @wraps(target)
-        def run() -> Any:
-            try:
-                return target()
-            except StopProgram as stop:
-                stops.append(stop)  # Else Ray counts it as a failure.
-
-        return run
+        meeting = "-".join(os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT"))
+        begin({**state, "joins": attempt_of(state["joins"], meeting)}, at_end=ends.append)
 
     def ended(runner: Any) -> None:
         error = runner.get_error()
@@ -102,10 +94,44 @@ def wait_for_training(sent: str) -> None:
                 ends.pop()(stops.pop() if stops else getattr(error, "_base_exc", error))
 
     def ready(module: Any) -> None:
-        on_lookup(module.ThreadRunner, "__init__", begins)
-        on_lookup(module.ThreadRunner, "get_return_value", ended)
+        Runner = module.ThreadRunner
+        if any(map(state["options"].get, STOPPING)):  # Else tracebacks stay as they are.
+            inner = Runner.run
+            Runner.run = lambda runner, target: inner(runner, stoppable(target, stops.append))
+        on_lookup(Runner, "run", begins)
+        on_lookup(Runner, "get_return_value", ended)
 
     on_import(RUNNER, ready)
+
+
+def stoppable(function: Any, stopped: Callable[[StopProgram], object]) -> Any:
+    """A function that returns if it is stopped: Ray would count a stop as a failure."""
+
+    @wraps(function)
+    def run() -> Any:
+        try:
+            return function()
+        except StopProgram as stop:
+            stopped(stop)
+
+    return run
+
+
+def attempt_of(directory: str, meeting: str) -> str:
+    """The directory of an attempt of a job, all of whose workers start again if one fails.
+
+    Args:
+        directory: That of the run of the script; it is created.
+        meeting: Where the workers of this attempt meet.
+    """
+    number, own = 1, f"{MEETING}{meeting}"
+    while True:
+        at = attempt_directory(Path(directory), number)
+        at.mkdir(parents=True, exist_ok=True)
+        if not any(each.name != own for each in at.glob(f"{MEETING}*")):
+            (at / own).touch()
+            return str(at)
+        number += 1
 
 
 if STATE in os.environ:

@@ -16,7 +16,7 @@ from ..clock import gmtime, strftime
 from ..context import REPLACED
 from ..errors import Problem, UsageError
 from ..files import new, read_json
-from .job import Job, OtherRun, Rank, find_launcher, find_rank
+from .job import Job, OtherRun, Rank, attempt_number, find_launcher, find_rank
 from .metrics import NO_DESCRIPTORS
 
 #: Files of a run; a directory with one of these holds a run.
@@ -86,7 +86,9 @@ class RunDirectory:
     @property
     def attempt(self) -> int | None:
         """Number of this attempt of a job, if it was restarted."""
-        return self._job.attempt if self._job and self._job.attempt > 1 else None
+        joined = attempt_number(self._joins) if self._joins else 1
+        number = self._job.attempt if self._job else joined
+        return number if number > 1 else None
 
     @property
     def levels(self) -> int:

@@ -302,6 +302,12 @@ def attempt_directory(directory: Path, attempt: int) -> Path:
     return directory if attempt == 1 else directory / f"attempt{attempt}"
 
 
+def attempt_number(directory: Path) -> int:
+    """The number of the attempt whose directory it is."""
+    match = _ATTEMPT.match(directory.name)
+    return int(match[1]) if match else 1
+
+
 def attempts(directory: Path) -> list[int]:
     """The numbers of a job's attempts in order; 1 is always among them."""
     try:

@@ -169,15 +169,15 @@ def read_run(path: str | Path, facts: dict[str, Any] | None = None) -> Run:
     every = [attempt_directory(directory, number) for number in attempts(directory)]
     tried = [(each, ranks) for each in every if (ranks := _members(each))]
     own = _one(directory) if facts is None else _from(directory, facts)
+    earlier = tuple(_job(each, ranks) for each, ranks in tried[:-1])
     if tried and not own.facts:
-        earlier = tuple(_job(each, ranks) for each, ranks in tried[:-1])
         return _job(directory, tried[-1][1], earlier)
     others = _members(directory, OF_PROCESS)
     if not own.facts and not own.metrics.path.exists():
         if others:
             return _job(directory, others)
         raise VoirError("not-a-run", f"{directory} holds no run: it has no run.json", _WHICH)
-    return _started(own, tried[-1][1] if tried else (), others)
+    return replace(_started(own, tried[-1][1] if tried else (), others), attempts=earlier)
 
 
 def _started(own: Run, ranks: tuple[Run, ...], others: tuple[Run, ...]) -> Run:

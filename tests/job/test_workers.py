@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from overseer.rundir.reading import read_run
 from tests.running import Place
 
 from .test_children import members
@@ -40,7 +41,7 @@ def train():
 if sys.argv[1]:
     from ray.train.v2._internal.execution.worker_group.thread_runner import ThreadRunner
     runner = ThreadRunner()
-    os.environ.update(RANK=sys.argv[1], WORLD_SIZE="2")
+    os.environ.update(RANK=sys.argv[1], WORLD_SIZE="2", MASTER_ADDR="::1")
     runner.run(train)
     runner.get_return_value()
 sys.stdout.flush()
@@ -61,10 +62,12 @@ class ThreadRunner:
     def get_return_value(self): pass
 """
 MAIN = """
-import sys
+import os, sys
 import ray.train
 from ray._private.node import Node
-for _ in range(2): Node(starts=sys.argv[1] == "starts")
+for port in 1, 2:
+    os.environ["MASTER_PORT"] = str(port)
+    Node(starts=sys.argv[1] == "starts")
 """
 SAID = """preloaded
 ['RAY_preload_python_modules=other']
@@ -101,9 +104,13 @@ def test_each_worker_that_trains_is_a_rank_of_the_run(place: Place) -> None:
     done = place.voir(*quiet, "--run-dir", "here", "main.py", "starts", env=env, fresh=True)
     assert (done.seen, done.stderr) == ((0, SAID * 2), "")
     found = members(place.path / "here")
-    assert [*found] == [".", "process1", "process2", "rank0", "rank1"]  # Of the second cluster.
+    assert [*found] == [".", "attempt2/rank0", "attempt2/rank1", "rank0", "rank1"]
     for name, status, error in ("rank0", 0, None), ("rank1", 1, "ValueError: at the end"):
         assert (found[name]["exit_status"], found[name].get("error")) == (status, error)
+    assert found["attempt2/rank1"]["attempt"] == 2
+    run = read_run(place.path / "here")
+    assert [one.path.parent.name for one in run.ranks] == ["attempt2"] * 2
+    assert [one.path.name for one in run.attempts] == ["here"]
     assert found["rank0"]["script"] == found["."]["script"]
 
 
