@@ -114,8 +114,14 @@ def _of_rank(run: Run, rank: int | None) -> Run:
         return run
     found = next((one for one in run.ranks or (run,) if one.rank == rank), None)
     if found is None:
-        has = ranks_text([one.rank for one in run.ranks or (run,)])
-        raise UsageError("usage", f"{run.path} has no rank {rank}", f"It has {has}.")
+        from ..job.figures import kind_of
+
+        runs = run.ranks or (run,)
+        has = ranks_text([one.rank for one in runs], kind_of(runs))
+        remedy = f"It has {has}." if run.ranks else f"It is {has} alone."
+        if not run.ranks and run.facts.get("rank") is None and kind_of(runs) == "rank":
+            remedy = "It is the run of one process: leave --rank out."
+        raise UsageError("usage", f"{run.path} has no rank {rank}", remedy)
     return found
 
 

@@ -45,15 +45,16 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     The keys are those of ``run.json``, and:
 
     - ``job``: ``ranks`` (the number of processes with a record), ``kind`` (``process`` if they are
-      no ranks), ``world_size``, ``missing``
-      ranks, ``hosts``, ``attempt``, the ``earlier`` ones (``attempt``, ``ranks``, ``steps``,
-      ``why``), ``versions`` if they differ, ``parallel``
-      (the number of different batches at a time, and ``by`` what it is known), ``failed`` (the
-      processes that failed, the first one first: ``rank``, ``why``), ``running``, and ``idle``, see
+      no ranks), ``world_size``, ``missing`` ranks, ``hosts``, ``attempt``, the ``earlier`` ones
+      (``attempt``, ``ranks``, ``steps``, ``why``), ``versions`` if they differ, ``parallel`` (the
+      number of different batches at a time, and ``by`` what it is known), ``failed`` (the processes
+      that failed, the first one first: ``rank``, ``why``), ``running``, and ``idle``, see
       :func:`~overseer.job.idle.idle_ranks`.
-    - in a task, ``ranks``: the least and the greatest ``rate`` of a rank, the ``slowest`` rank and
-      the ``waiting`` of the least and the most waiting one, as shares of their steps; of the main
-      task also ``together``, the share of time in which all ranks wait at once.
+    - in a task, ``ranks``: the least and the greatest ``rate`` and number of ``steps`` of a rank,
+      the ``slowest`` rank and the ``waiting`` of the least and the most waiting one, as shares of
+      their steps; of the main task also ``together``, the share of time in which all ranks wait at
+      once.
+    - in the ``loss`` of a task, the ``rank`` whose loss it is: the first one that has any.
     - in the main task, ``straggler``: see :class:`~overseer.job.straggler.Straggler`.
     - in a problem, ``ranks``: those that have it, unless all do.
     - in a check, the ``rank`` that made it, see :func:`~overseer.job.checks.checks_of`.
@@ -170,7 +171,9 @@ def _task(
         "compute": _split(tasks, "compute"),
         "breakdown": {name: _mean(tasks, f"breakdown.{name}") for name in PARTS},
         "pause": max(tasks, key=lambda task: number(task, "pause.seconds") or 0.0).get("pause"),
-        "loss": next((task["loss"] for task in tasks if task.get("loss")), None),
+        "loss": next(
+            ({**part(task, "loss"), "rank": m.rank} for m, task in those if task.get("loss")), None
+        ),
         "ranks": _range(those),
     }
     if one_each is not None:
@@ -217,7 +220,7 @@ def _split(tasks: list[Mapping[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _range(those: list[tuple[Run, Mapping[str, Any]]]) -> dict[str, Any] | None:
-    """The range of rates and of waiting over the ranks: of steady rates only if all have one."""
+    """The range of steps, rates and waiting over the ranks: steady rates only if all have one."""
     steady = all(number(task, "rate.steady") is not None for _, task in those)
     path = "rate.steady" if steady else "rate.wall"
     rates = [
@@ -225,6 +228,8 @@ def _range(those: list[tuple[Run, Mapping[str, Any]]]) -> dict[str, Any] | None:
     ]
     waiting = [share for _, task in those if (share := waiting_share(task)) is not None]
     made: dict[str, Any] = {"n": len(those)}
+    if steps := [n for _, task in those if (n := number(task, "steps")) is not None]:
+        made["steps"] = {"min": int(min(steps)), "max": int(max(steps))}
     if rates:
         made["rate"] = {"min": min(rates)[0], "max": max(rates)[0]}
         made["slowest"] = min(rates)[1]

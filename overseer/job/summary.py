@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..errors import Problem
-from ..files import new, read_json
+from ..files import read_json
 from ..model.facts import entries, part
-from ..rundir.job import place
+from ..rundir.job import place, publish
 from ..rundir.killed import has_ended
 from ..rundir.reading import read_run
 from ..views.job import ranks_text
@@ -20,7 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..model.facts import Facts
 
-#: Left in the directory of an attempt by the process that shows its summary.
+#: Left in the directory of an attempt by the process that shows its summary: the ranks in it. A
+#: rank that starts later shows it again.
 SUMMARY_SHOWN = "summary-shown"
 
 
@@ -37,10 +37,16 @@ def summary_facts(run: Facts) -> Facts | None:
     directory = Path(run["directory"])
     if directory.name != f"rank{run.get('rank')}":  # It has started the others.
         return facts_of_job(directory)
-    attempt = directory.parent
-    if not (is_last(directory) and _claim(attempt / SUMMARY_SHOWN)):
+    attempt, rank = directory.parent, int(run["rank"])
+    claimed = _claim(attempt, rank) if is_last(directory) else 0
+    if not claimed:
         return None
-    return facts_of_job(attempt.parent if attempt.name.startswith("attempt") else attempt)
+    facts = facts_of_job(attempt.parent if attempt.name.startswith("attempt") else attempt)
+    if "schema" not in facts:  # No record could be written.
+        return run
+    if claimed > 1:
+        facts["job"] = {**part(facts, "job"), "late": rank}
+    return facts
 
 
 def facts_of_job(directory: Path) -> dict[str, Any]:
@@ -71,15 +77,19 @@ def _place(directory: Path) -> object:
     return None
 
 
-def _claim(path: Path) -> bool:
-    """Create a file; False if another process did."""
-    try:
-        os.close(new(path))
-    except FileExistsError:
-        return False
-    except OSError:  # A full disk does not hide the summary.
-        return True
-    return True
+def _claim(attempt: Path, rank: int) -> int:
+    """Claim the next summary, unless an earlier one had this rank: its number from 1, or 0."""
+    ranks = [entry.name[4:] for entry in attempt.glob("rank*") if entry.name[4:].isdecimal()]
+    for number in range(1, len(ranks) + 1):
+        path = attempt / (SUMMARY_SHOWN if number == 1 else f"{SUMMARY_SHOWN}-{number}")
+        try:
+            if publish(path, " ".join(ranks).encode()):
+                return number
+            if str(rank) in path.read_text().split():
+                return 0
+        except OSError:  # A full disk does not hide the summary.
+            return number
+    return 0
 
 
 def problems_of_others(facts: Facts) -> list[Problem]:

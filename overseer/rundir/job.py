@@ -401,18 +401,22 @@ def place() -> str:
     return f"{os.uname().nodename} {boot}".strip()
 
 
-def publish(path: Path, content: bytes) -> None:
-    """Create ``path`` with ``content`` atomically, unless it exists."""
+def publish(path: Path, content: bytes) -> bool:
+    """Create ``path`` with ``content`` atomically, unless it exists; whether this call did."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")
     with os.fdopen(new(draft), "wb") as file:
         file.write(content)
     try:
         os.link(draft, path)
     except FileExistsError:
-        pass
+        return False
     except OSError:  # No hard links: FAT, some network file systems.
-        with suppress(FileExistsError), os.fdopen(new(path), "wb") as file:
-            file.write(content)
+        try:
+            with os.fdopen(new(path), "wb") as file:
+                file.write(content)
+        except FileExistsError:
+            return False
     finally:
         with suppress(OSError):
             draft.unlink()
+    return True

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 #: Ranks that are shown of each kind.
 MOST_RANKS = 8
-#: The least rate of a rank is below this share of the greatest if the ranks' rates differ.
+#: The least rate, or number of steps, of a rank is below this share of the greatest if the ranks
+#: differ.
 UNLIKE = 0.98
 
 
 def job_head(run: Facts) -> list[str]:
-    """For the first line: ranks, hosts, attempt."""
+    """For the first line: ranks, hosts, attempt, and the rank of a repeated summary."""
     job = part(run, "job")
     ranks, world, hosts = number(job, "ranks"), number(job, "world_size"), job.get("hosts")
     of = f" of {world:.0f}" if world and ranks and world > ranks else ""
@@ -30,6 +31,8 @@ def job_head(run: Facts) -> list[str]:
         said.append(f"{len(hosts)} hosts")
     attempt = number(job, "attempt")
     said.append(f"attempt {attempt:.0f}" if attempt and attempt > 1 else "")
+    late = number(job, "late")
+    said.append(f"again, with {kind_of_job(run)} {late:.0f}" if late is not None else "")
     return said
 
 
@@ -49,12 +52,16 @@ def of_task(run: Facts, task: Facts) -> Iterator[Row]:
     units = clean(task.get("units") or "items").removesuffix("/s")
     ends = rates(at(task, "ranks.rate.min"), at(task, "ranks.rate.max"))
     slowest = number(task, "ranks.slowest")
+    steps = [number(task, f"ranks.steps.{key}") or 0.0 for key in ("min", "max")]
     waits = [percent(at(task, f"ranks.waiting.{key}")) for key in ("min", "max")]
     yield row(
         _several(run),
         f"{TO.join(dict.fromkeys(ends))} {units}/s each" if len(ends) == 2 else None,
-        f"slowest {slowest:.0f}" if slowest is not None and _differ(task) else None,
+        f"slowest {slowest:.0f}" if slowest is not None and _differ(task, "rate") else None,
         f"waiting {TO.join(dict.fromkeys(filter(None, waits)))}" if all(waits) else None,
+        Piece(
+            f"{steps[0]:,.0f}{TO}{steps[1]:,.0f} steps" if _differ(task, "steps") else "", "warn"
+        ),
         depth=1,
         style="",
     )
@@ -64,9 +71,9 @@ def of_task(run: Facts, task: Facts) -> Iterator[Row]:
         yield row("late", Piece(clean(found.get("why") or ""), style), depth=1, style="")
 
 
-def _differ(task: Facts) -> bool:
-    """Whether the rates of the ranks differ: those that wait for each other have the same."""
-    least, most = (number(task, f"ranks.rate.{key}") or 0.0 for key in ("min", "max"))
+def _differ(task: Facts, figure: str) -> bool:
+    """Whether the ranks differ: the rates of those that wait for each other are the same."""
+    least, most = (number(task, f"ranks.{figure}.{key}") or 0.0 for key in ("min", "max"))
     return least < UNLIKE * most
 
 

@@ -151,9 +151,9 @@ def seconds(run: Facts) -> float | None:
 def _tasks(run: Facts) -> Iterator[Row]:
     """The rows of each task: steps, rate, shares, loss."""
     tasks = {name: task for name, task in part(run, "tasks").items() if isinstance(task, dict)}
-    main = main_task(run)
+    main, kind = main_task(run), str(part(run, "job").get("kind") or "rank")
     for name, task in tasks.items():
-        rows = [*_task(clean(name), task, task is main)]
+        rows = [*_task(clean(name), task, task is main, clean(kind))]
         if "ranks" in task:
             from .job import of_task
 
@@ -164,7 +164,7 @@ def _tasks(run: Facts) -> Iterator[Row]:
             yield each
 
 
-def _task(name: str, task: Facts, main: bool) -> Iterator[Row]:
+def _task(name: str, task: Facts, main: bool, kind: str) -> Iterator[Row]:
     units = clean(task.get("units") or "items").removesuffix("/s")
     first = duration(task.get("first_step_seconds"))
     items = count(task.get("items"), units, units) if units != "steps" else None
@@ -181,10 +181,12 @@ def _task(name: str, task: Facts, main: bool) -> Iterator[Row]:
     yield _step(task)
     yield from _time(task)
     lowest, bad = figure(at(task, "loss.min")), number(task, "loss.not_finite")
+    rank = number(task, "loss.rank")  # Of a job.
     yield _sub(
         "loss",
         loss and Piece(loss, "bad" if number(task, "loss.last") is None else "bold"),
         loss and lowest and f"lowest {lowest}",
+        f"of {kind} {rank:.0f}" if loss and rank is not None else None,
         Piece(f"{bad:,.0f} not finite", "bad") if loss and bad else None,
     )
 

@@ -201,7 +201,7 @@ def test_a_job_has_one_summary_and_each_rank_its_own(tmp_path: Path) -> None:
     assert "  train     9 steps · 180 items" in lines
     assert "    rate    22.0 items/s overall" in lines
     assert f"    ranks   10.0{TO}12.0 items/s each · slowest 0" in lines
-    assert "    loss    1" in lines
+    assert "    loss    1 · of rank 0" in lines
     assert "  missing   rank 1 recorded nothing" in lines
     (facts,) = [json.loads(said("show", "--json", str(tmp_path)))]
     assert facts["job"]["missing"] == [1]
@@ -210,6 +210,17 @@ def test_a_job_has_one_summary_and_each_rank_its_own(tmp_path: Path) -> None:
     assert one[0] == "voir: main.py · rank 2 of 3 · finished · 5.00 s"
     with pytest.raises(VoirError, match="has no rank 1"):
         said("show", "--rank", "1", str(tmp_path))
+
+
+def test_a_run_that_is_no_rank_has_no_rank_to_show(tmp_path: Path) -> None:
+    """Not even if it is the directory of one process of several."""
+    cases = [({}, "run", "the run of one process"), ({}, "process1", "It is process 1 alone"),
+             ({"rank": 2, "world_size": 4}, "rank2", "It is rank 2 alone")]  # fmt: skip
+    for more, name, remedy in cases:
+        put(tmp_path / name, **ENDED, **more)
+        with pytest.raises(VoirError, match="has no rank 3") as refused:
+            said("show", "--rank", "3", str(tmp_path / name))
+        assert remedy in str(refused.value)
 
 
 def test_directories_of_two_machines_are_shown_as_one_job(tmp_path: Path) -> None:
@@ -233,7 +244,10 @@ def test_of_a_job_the_worst_result_of_each_check_is_shown(tmp_path: Path) -> Non
         ]
         put(tmp_path / f"rank{rank}", **ENDED, rank=rank, world_size=2, verify=checks)
     lines = said("show", str(tmp_path)).splitlines()
-    assert lines[0] == "voir: main.py · 2 ranks · finished · 5.00 s · checks of rank 0 · 1 PASS"
+    assert (
+        lines[0]
+        == "voir: main.py · 2 ranks · finished · 5.00 s · checks of rank 0 · 1 PASS · 1 FAIL"
+    )
     assert "  PASS  steps         0 seen" in lines
     assert "  FAIL  loss          rank 1: 1 seen" in lines
 

@@ -15,6 +15,7 @@ from overseer.job.verdict import described
 from overseer.rundir.reading import read_run
 from overseer.rundir.steps import ROW, ROWS_OFFSET
 from overseer.views.summary import render
+from overseer.views.text import TO
 from tests.job.simulate import STEP, Clock, SimulatedJob, Slow
 
 SLOW = SimulatedJob(8, 300, 1, 0.05, slow=[Slow(2, 0.15, "backward")])
@@ -230,3 +231,13 @@ def test_the_same_is_said_while_it_hangs_unless_steps_are_so_long(tmp_path):
     slow = SimulatedJob(ranks=5, steps=40, parts={**STEP, "forward": 5.0})
     job = slow.write(tmp_path / "b", facts=facts)
     assert "idle" not in job_facts(read_run(job))["job"]
+
+
+def test_ranks_that_were_killed_earlier_have_fewer_steps_and_the_loss_is_of_one_rank(tmp_path):
+    job = SimulatedJob(ranks=3, steps=60).write(tmp_path, killed={1: 55, 2: 49})
+    train = job_facts(read_run(job))["tasks"]["train"]
+    assert (train["steps"], train["ranks"]["steps"]) == (60, {"min": 49, "max": 60})
+    assert train["loss"] == {"first": 1.0, "last": 0.5, "rank": 0}
+    lines = render(job_facts(read_run(job)), 100).splitlines()
+    assert "    loss    1 → 0.5 · of rank 0" in lines
+    assert any(line.startswith("    ranks") and f"49{TO}60 steps" in line for line in lines)

@@ -50,6 +50,23 @@ def test_the_last_rank_to_end_shows_the_job_once(tmp_path, attempt):
     assert [summary_facts(put(job / attempt, rank)) for rank in (0, 1)] == [None, None]
 
 
+def test_a_rank_that_starts_after_the_summary_shows_it_again(tmp_path):
+    assert "late" not in summary_facts(put(tmp_path, 0))["job"]
+    last = put(tmp_path, 3)
+    facts = summary_facts(last)
+    assert (facts["job"]["ranks"], facts["job"]["late"]) == (2, 3)
+    assert "voir: main.py · 2 of 4 ranks · again, with rank 3 · finished" in screen(facts, 80)
+    assert summary_facts(last) is None
+
+
+def test_a_rank_shows_itself_if_no_rank_could_write_its_record(tmp_path):
+    own = put(tmp_path, 0)
+    (tmp_path / "rank0/run.json").unlink()
+    (tmp_path / "rank0/metrics.jsonl").touch()
+    assert summary_facts(own) is own
+    assert screen(own, 80).startswith("voir: main.py · rank 0 of 4 · finished")
+
+
 def test_a_killed_rank_is_not_waited_for_and_said_to_have_failed(tmp_path):
     put(tmp_path, 1, ended=False)  # Its process is dead.
     facts = summary_facts(put(tmp_path, 0, exit_status=-15))
