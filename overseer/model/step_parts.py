@@ -18,13 +18,14 @@ ENOUGH = 0.8
 
 
 class StepChange(NamedTuple):
-    """How the mean step of a side differs from the reference's.
+    """How the mean step of a side, or what is done in it, differs from the reference's.
 
     Attributes:
         side: Its name.
         task: The task.
         step: The difference of the mean steps, in seconds.
-        parts: The one or two parts with most of that difference, and theirs.
+        parts: The one or two parts with most of that difference, and theirs. If only the waits for
+            other ranks differ, the part that differs most the other way, and ``communication``.
     """
 
     side: str
@@ -44,16 +45,22 @@ def step_change(
         least: The smallest difference to explain, as a share of the reference's step.
 
     Returns:
-        None if a run lacks the parts of its step, or the step does not differ.
+        None if a run lacks the parts of its step, or neither the step nor its waits for other ranks
+        differ.
     """
     seconds = [_mean_step(tasks) for tasks in (before, after)]
     if not all(seconds):
         return None
     a, b = seconds
     changes = {name: b.get(name, 0.0) - a.get(name, 0.0) for name in {**a, **b}}
-    whole = sum(changes.values())
-    if abs(whole) <= least * sum(a.values()):
-        return None
+    whole, least_seconds = sum(changes.values()), least * sum(a.values())
+    if abs(whole) <= least_seconds:
+        # Steps of ranks that wait for each other take equally long.
+        waits = changes.pop("communication", 0.0)
+        if abs(waits) <= least_seconds or not changes:
+            return None
+        most = min(changes.items(), key=lambda each: each[1] / waits)
+        return whole, [most, ("communication", waits)]
     first, *rest = sorted(changes.items(), key=lambda each: each[1] / whole, reverse=True)
     more = [each for each in rest[:1] if each[1] / whole > 0 and first[1] / whole < ENOUGH]
     return whole, [first, *more]

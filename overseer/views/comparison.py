@@ -256,7 +256,8 @@ def concluded(verdict: TaskVerdict, found: Comparison) -> tuple[str, str]:
 
 def step_text(step: StepChange) -> str:
     """The parts that explain a change of the step: ``loading +4.1 of +4.3 ms``."""
-    scale, unit = next((each for each in _SCALES if abs(step.step) * each[0] < 1000), _SCALES[-1])
+    most = max(abs(seconds) for seconds in (step.step, *(seconds for _, seconds in step.parts)))
+    scale, unit = next((each for each in _SCALES if most * each[0] < 1000), _SCALES[-1])
     texts = [f"{seconds * scale:+.3g}" for seconds in (*(s for _, s in step.parts), step.step)]
     parts = ", ".join(f"{name} {text}" for (name, _), text in zip(step.parts, texts, strict=False))
     return f"{parts} of {texts[-1]} {unit}"

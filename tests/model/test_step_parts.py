@@ -62,3 +62,14 @@ def test_without_a_breakdown_loading_and_compute_are_the_parts() -> None:
 @pytest.mark.parametrize("facts", [{}, {"rate": {"n": 0}}, {"rate": 3, "breakdown": {"x": "y"}}])
 def test_without_the_parts_of_a_step_there_is_nothing_to_say(facts: dict[str, Any]) -> None:
     assert step_change([task(**BASE)], [facts], 0.01) is None
+
+
+def test_ranks_that_wait_for_each_other_differ_in_what_they_do_meanwhile() -> None:
+    waits, works = (task(**BASE, communication=3.0), task(**{**BASE, "backward": 13.0}))
+    found = step_change([waits], [works], 0.01)
+    assert found is not None
+    assert found[0] == pytest.approx(0.0)
+    assert dict(found[1]) == {
+        "backward": pytest.approx(0.003), "communication": pytest.approx(-0.003),
+    }  # fmt: skip
+    assert step_change([waits], [task(**BASE, communication=3.1)], 0.01) is None
