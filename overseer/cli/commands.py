@@ -31,8 +31,12 @@ def command(argv: list[str], notices: Notices) -> int:
     terminal = Terminal(notices.width(), shown, size_of(sys.stdout)[1])
     try:
         does = getattr(import_module(f".{name}", __package__), name)
-        for part in does(argv[1:], terminal):
+        parts = iter(does(argv[1:], terminal))
+        while True:
+            part = next(parts)
             print(encodable(part, sys.stdout.encoding), end="", flush=True)
+    except StopIteration as ended:  # A command may return an exit status.
+        return ended.value or 0
     except VoirError as error:
         notices.problem(error)
         return USAGE

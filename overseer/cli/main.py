@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "show": ("RUN", "show its summary again"),
     "runs": ("", "list all runs, newest first"),
+    "bench": ("SCRIPT", "run a script many times; compare versions of it"),
     "compare": ("A B", "compare two runs"),
     "sql": ('RUN "..."', "query a run with SQL"),
     "trace": ("view RUN", "show its timeline in Perfetto"),

@@ -195,3 +195,18 @@ def signalled(number: int) -> str:
         return f"killed by {signal.Signals(number).name}"
     except ValueError:
         return f"killed by signal {number}"
+
+
+def change(ratio: float) -> str:
+    """A ratio as a signed change: ``+3.1 %``."""
+    return f"{_signed(ratio)} %"
+
+
+def changes(interval: tuple[float, float]) -> str:
+    """An interval of ratios as signed changes, without the unit: ``-0.4 to +3.1``."""
+    return " to ".join(map(_signed, interval))
+
+
+def _signed(ratio: float) -> str:
+    changed = round(100 * (ratio - 1), 1) + 0.0  # Avoids -0.
+    return f"{changed:+.0f}" if abs(changed) >= 10 else f"{changed:+.1f}"

@@ -6,10 +6,11 @@ Steps of one run are not independent, and say nothing about the next run: each r
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 #: Student's t, 97.5 %, for 1 to 20 degrees of freedom; then the normal distribution's.
 _T = (
@@ -17,6 +18,105 @@ _T = (
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
 )  # fmt: skip
 _Z = 1.959964
+
+
+class Change(NamedTuple):
+    """One side against another, or the mean of one.
+
+    Attributes:
+        ratio: The second side to the first, or the mean; None if not known.
+        interval: Its 95 % interval; None for fewer than two values.
+        deviation: The standard deviation of one pair, relative to the first side.
+        n: Pairs, or values of the smaller side.
+    """
+
+    ratio: float | None
+    interval: tuple[float, float] | None
+    deviation: float
+    n: int
+
+
+def of_pairs(before: Sequence[float], after: Sequence[float]) -> Change:
+    """The second value of pairs against the first.
+
+    Student's t on the logarithms of ratios; if a value is not above 0, on differences, relative to
+    the size of the first side's mean.
+    """
+    n = len(before)
+    if not n:
+        return Change(None, None, 0.0, 0)
+    if min(*before, *after) > 0:
+        mean, variance = _moments([math.log(b / a) for a, b in zip(before, after, strict=True)])
+        return _changed(mean, variance, n, math.exp)
+    base = abs(math.fsum(before) / n)
+    if not base:
+        return Change(None, None, 0.0, n)
+    mean, variance = _moments([(b - a) / base for a, b in zip(before, after, strict=True)])
+    return _changed(mean, variance, n, _one_more)
+
+
+def of_unpaired(before: Sequence[float], after: Sequence[float]) -> Change:
+    """Processes of one side against those of another: Welch's t, on logarithms if all are above 0.
+
+    Below, on values relative to the size of the first side's mean.
+    """
+    n = min(len(before), len(after))
+    if not n:
+        return Change(None, None, 0.0, 0)
+    back: Callable[[float], float] = math.exp
+    if min(*before, *after) > 0:
+        sides = [[math.log(each) for each in side] for side in (before, after)]
+    else:
+        base = abs(math.fsum(before) / len(before))
+        if not base:
+            return Change(None, None, 0.0, n)
+        sides = [[each / base for each in side] for side in (before, after)]
+        back = _one_more
+    (a, va), (b, vb) = map(_moments, sides)
+    deviation = math.sqrt(va + vb)
+    if n < 2:
+        return Change(back(b - a), None, deviation, n)
+    whole, parts = va / len(before) + vb / len(after), 0.0
+    parts += (va / len(before)) ** 2 / (len(before) - 1) + (vb / len(after)) ** 2 / (len(after) - 1)
+    reach = student(whole**2 / parts if parts else 2 * n - 2) * math.sqrt(whole)
+    return Change(back(b - a), (back(b - a - reach), back(b - a + reach)), deviation, n)
+
+
+def _one_more(difference: float) -> float:
+    return 1 + difference
+
+
+def of_processes(values: Sequence[float]) -> Change:
+    """The mean of independent values: geometric if all are above 0, otherwise arithmetic."""
+    if not values:
+        return Change(None, None, 0.0, 0)
+    positive = min(values) > 0
+    mean, variance = _moments([math.log(each) for each in values] if positive else values)
+    return _changed(mean, variance, len(values), math.exp if positive else float)
+
+
+def _changed(mean: float, variance: float, n: int, back: Callable[[float], float]) -> Change:
+    deviation = math.sqrt(variance)
+    if n < 2:
+        return Change(back(mean), None, deviation, n)
+    reach = student(n - 1) * deviation / math.sqrt(n)
+    return Change(back(mean), (back(mean - reach), back(mean + reach)), deviation, n)
+
+
+def pairs_for(found: Change, threshold: float) -> int | None:
+    """About how many more pairs would put the interval on one side of the threshold.
+
+    It supposes that mean and deviation stay as they are; None if the mean is at the threshold.
+    """
+    if found.ratio is None:
+        return None
+    room = abs(abs(found.ratio - 1) - threshold)
+    if room <= 0:
+        return None
+    needed = next(
+        (n for n in range(found.n + 1, 5000)
+         if student(n - 1) * found.deviation / math.sqrt(n) < room), None)  # fmt: skip
+    return None if needed is None else needed - found.n
 
 
 def ratio_of_pairs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:

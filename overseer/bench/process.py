@@ -1,0 +1,130 @@
+"""Runs one process of a bench: its output goes to a file, its record to a run directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ..clock import perf_counter
+from ..errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from .sides import Side
+
+#: Bytes at the end of a failed process's output that are shown.
+TAIL_BYTES = 4096
+
+
+class Ended(NamedTuple):
+    """How a process ended: seconds, exit status (negative for a signal)."""
+
+    seconds: float
+    exit_status: int
+
+
+def command(side: Side, run: Path, options: Sequence[str]) -> list[str]:
+    """The command line of a process.
+
+    Args:
+        side: Its side.
+        run: Its run directory.
+        options: More options of ``voir``.
+    """
+    if side.plain:
+        return [side.python, *side.command]
+    beside = Path(side.python).parent / "voir"  # `-m voir` would find a voir.py of the user's.
+    start = [str(beside)] if beside.exists() else [side.python, "-m", "voir"]
+    return [*start, "--quiet", "--run-dir", str(run), *options, *side.command]
+
+
+def execute(line: Sequence[str], side: Side, directory: Path, output: Path) -> Ended:
+    """Run a command line to its end.
+
+    A Ctrl-C reaches it too, as it is in the same process group; a second one kills it.
+
+    Args:
+        line: The command line.
+        side: Its side, for the environment.
+        directory: Where it runs.
+        output: The file for its stdout and stderr. Its stdin is empty.
+
+    Raises:
+        KeyboardInterrupt: After it has ended.
+        OSError: It cannot be started, or the file cannot be written.
+    """
+    with output.open("wb") as file:
+        began = perf_counter()
+        process = subprocess.Popen(line, cwd=directory, env={**os.environ, **side.env},
+            stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)  # fmt: skip
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:
+            with suppress(KeyboardInterrupt):
+                process.wait()
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+            raise
+        except BaseException:  # SIGTERM: of the bench alone.
+            process.terminate()
+            process.wait()
+            raise
+        return Ended(perf_counter() - began, status)
+
+
+def check_interpreters(pythons: Iterable[str]) -> None:
+    """Check that interpreters can run voir.
+
+    Raises:
+        UsageError: One of them is missing, or voir is not installed for it.
+    """
+    for python in set(pythons) - {sys.executable}:
+        try:
+            found = subprocess.run([python, "-c", "import voir"], capture_output=True, check=False,
+                stdin=subprocess.DEVNULL)  # fmt: skip
+        except OSError as error:
+            remedy = "Name an interpreter: --python .venv/bin/python"
+            what = f"voir bench --python {python}: {error.strerror}"
+            raise UsageError("usage", what, remedy) from None
+        if found.returncode:
+            what = f"voir bench --python {python}: voir is not installed there"
+            raise UsageError("usage", what, f"Install it: {python} -m pip install voir")
+
+
+def tail(output: Path) -> str:
+    """The end of a process's output; empty if it wrote nothing."""
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            return file.read().decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def claim() -> Callable[[], object] | None:
+    """Mark that a bench runs on this machine; None if another one of this user does.
+
+    Returns:
+        A function that takes the mark away. The kernel does so if the process is killed.
+    """
+    path = Path(tempfile.gettempdir()) / f"voir-bench-{os.getuid()}.lock"
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return bool  # Nobody could mark it.
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return lambda: os.close(fd)
