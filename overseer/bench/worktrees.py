@@ -46,12 +46,15 @@ class Worktrees:
         self._inside = here.resolve().relative_to(self.top.resolve())
         self._base = Path()
         self._of: dict[str, Path] = {}
+        self._swapped = list[tuple[str, str]]()
 
     def __enter__(self) -> Worktrees:
         self._base = Path(tempfile.mkdtemp(prefix="voir-bench-"))
         return self
 
     def __exit__(self, *_: object) -> None:
+        for pair in self._swapped[::-1]:  # git removes a worktree only from where it made it.
+            self._exchange(*pair)
         for path in self._of.values():
             for link in self._links(path):  # git would follow none of them, but be sure.
                 with suppress(OSError):
@@ -119,6 +122,10 @@ class Worktrees:
 
     def swap(self, one: str, other: str) -> None:
         """Exchange the directories of two sides, so that a path favours neither."""
+        self._exchange(one, other)
+        self._swapped.append((one, other))
+
+    def _exchange(self, one: str, other: str) -> None:
         a, b, between = self._of[one], self._of[other], self._base / "swap"
         a.rename(between)
         b.rename(a)

@@ -21,7 +21,7 @@ from ..bench.record import Measured
 from ..bench.sides import CONTROL, Side
 from ..bench.worktrees import Worktrees
 from ..errors import VoirError, clean
-from ..model.comparability import doubts
+from ..model.comparability import ComparedSide, doubts
 from ..model.facts import number
 from ..rundir.reading import read_run
 from ..views.bench import SideFigures, conclusion, line, sides_table, text_of
@@ -162,13 +162,19 @@ class BenchRun:
         if whole.verdict != judging.UNMEASURED:
             yield "\n" + sides_table(self._figures(), experiment.metric.unit)
         several = len(verdicts) > 1
-        said = [(f"{one.side}: {one.verdict}" if several else one.verdict, one.why)
+        said = [(f"{one.side}: {one.verdict}" if several else one.verdict, self._why(one))
             for one in verdicts]  # fmt: skip
         rules = f"{experiment.metric.key}, 95 % intervals over {whole.over}"
         if len(self._sides) > 1 or self._base:
             rules += f"; less than {judging.percent(options.threshold)} is no difference"
         notes = [*self._doubts(whole), *self._notes]
         yield "\n" + conclusion(said, rules, notes, self._next(whole), *self._terminal[:2])
+
+    def _why(self, one: Verdict) -> str:
+        if one.ratio is None:
+            return one.why
+        against = f"{one.side} against A" if one.side else "A against the baseline"
+        return f"{against}: {one.why}"
 
     def _figures(self) -> list[SideFigures]:
         experiment = self._experiment
@@ -199,11 +205,13 @@ class BenchRun:
             named = ", ".join(f"{n} (again: {again[n]})" if n in again else str(n) for n in rounds)
             why = max((each.disturbed[0] for each in bad), key=len)
             yield f"disturbed rounds: {named}; for example, {why}. Those run again do not count"
-        a = [each.facts for each in experiment.processes_of(self._sides[0].name)]
-        for side in self._sides[1:]:
-            b = [each.facts for each in experiment.processes_of(side.name)]
-            if a and b and all(a) and all(b):
-                yield from (each for each in doubts(a, b) if "other programs" not in each)
+        runs = {side.name: [each.facts for each in experiment.processes_of(side.name)]
+            for side in self._sides}  # fmt: skip
+        if all(facts for each in runs.values() for facts in each):  # Not of plain python.
+            rounds_of = {name: range(len(each)) for name, each in runs.items()}
+            sides = [ComparedSide(name, each, str(self._directory), rounds_of[name])
+                for name, each in runs.items()]  # fmt: skip
+            yield from (each for each in doubts(sides) if "other programs" not in each)
         if self._base is not None:
             yield from baseline.doubts(self._base)
 
@@ -236,7 +244,8 @@ class BenchRun:
         control = experiment.control if len(self._sides) > 1 else None
         facts = {
             "schema": record.BENCH_SCHEMA, **whole.as_facts(),
-            "metric": experiment.metric.as_facts(), "threshold": self._options.threshold, "directory": str(self._directory),
+            "metric": experiment.metric.as_facts(),
+            "threshold": self._options.threshold, "directory": str(self._directory),
             "sides": [side.name for side in self._sides],
         }  # fmt: skip
         if control is not None:
