@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..model.catalogue import RATE
 from ..model.comparison import THRESHOLD, ComparedFigure, Comparison
 from ..model.comparison import compare as compare_sides
-from ..rundir.differences import Difference, differences
+from ..model.facts import at
+from ..model.trimmed import Trimmed, trimmed
+from ..rundir.differences import GROUPS, Difference, differences
+from ..rundir.git import diff_size, repository
+from ..rundir.observations import observed_rates
+from ..rundir.reading import read_run
 from ..views.comparison import ShownSide, render
+from ..views.comparison_markdown import markdown
 from .commands import CommandParser, Terminal, within
+from .runs import warn
 from .sides import NamedSide, sides_of
 
+#: Time limit of git, for the size of a diff.
+GIT_SECONDS = 2.0
+Facts = Mapping[str, Any]
 _ABOUT = """\
 Compare runs with the first one: rates, shares, times, losses, memory, and how the runs differ. A
 difference is reported only if its 95 % interval over repeated runs lies beyond the threshold. A
@@ -33,6 +45,9 @@ def parser() -> CommandParser:
     percent = within(0, 999, "percentage, such as 3", lambda it: float(it.rstrip("%")))
     made.add_argument("--threshold", type=percent, metavar="PERCENT", default=100 * THRESHOLD,
         help="smallest difference to report (default: 1)")  # fmt: skip
+    made.add_argument("--trim", action="store_true",
+        help="also pool rates as Milabench does: without one minimum and one maximum")  # fmt: skip
+    made.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
     made.add_argument("--json", action="store_true", help="print JSON")
     return made
 
@@ -51,27 +66,81 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
     named, reference = sides_of(options.sides, options.baseline)
     sides = [one.side for one in named]
     found = compare_sides(sides, options.threshold / 100, reference)
-    unlike = differences([side.runs for side in sides if not side.control])
-    if options.json:
-        yield json.dumps(_as_json(named, found, unlike), indent=2) + "\n"
-        return
+    plain = [side.runs for side in sides if not side.control]
+    unlike = [*differences(plain), *_diff_sizes(plain, found)]
+    unlike.sort(key=lambda one: GROUPS.index(one.group))
+    pooled = _pooled(named, found) if options.trim else None
     shown = [ShownSide(one.named, one.side.runs) for one in named]
-    yield render(found, shown, unlike, terminal.width)
+    if options.json:
+        yield json.dumps(_as_json(named, found, unlike, pooled), indent=2) + "\n"
+    elif options.markdown:
+        yield markdown(found, shown, unlike, pooled)
+    else:
+        yield render(found, shown, unlike, terminal.width, pooled)
 
 
-def _as_json(named: list[NamedSide], found: Comparison, unlike: list[Difference]) -> dict[str, Any]:
+def _diff_sizes(sides: Sequence[Sequence[Facts]], found: Comparison) -> Iterator[Difference]:
+    """The size of each side's diff against the reference, from the current directory's repository.
+
+    Not from a directory that a record names: it may be another user's.
+    """
+    commits = [{str(at(run, "provenance.git.sha")) for run in side} for side in sides]
+    first = commits[found.plain.index(found.sides[found.reference])]
+    top = repository(Path.cwd())
+    if top is None or len(first) > 1 or all(each == first for each in commits):
+        return
+    sizes = [
+        diff_size(top, (*first, *each), os.environ, GIT_SECONDS)
+        if each != first and len(each) == 1
+        else ""
+        for each in commits
+    ]
+    if any(sizes):
+        yield Difference("code", "git.diff", [size or "-" for size in sizes])
+
+
+def _pooled(named: Sequence[NamedSide], found: Comparison) -> dict[str, list[Trimmed | None]]:
+    """The trimmed rates of each task and side."""
+    sides: list[dict[str, list[float]]] = []
+    for one in named:
+        sides.append({})
+        for path in one.paths:
+            for task, rates in observed_rates(read_run(path), warn).items():
+                sides[-1].setdefault(task, []).extend(rates)
+    tasks = dict.fromkeys(row.task for row in found.rows if row.task)
+    made = {task: [trimmed(side.get(task, [])) for side in sides] for task in tasks}
+    return {task: each for task, each in made.items() if any(each)}
+
+
+def _as_json(
+    named: list[NamedSide],
+    found: Comparison,
+    unlike: list[Difference],
+    pooled: Mapping[str, Sequence[Trimmed | None]] | None,
+) -> dict[str, Any]:
+    """The comparison as docs/compare.schema.json describes it."""
+    trims = {
+        task: {name: one._asdict() for name, one in zip(found.sides, sides, strict=True) if one}
+        for task, sides in (pooled or {}).items()
+    }
     return {
         "schema": 1,
         "reference": found.sides[found.reference],
         "threshold": found.threshold,
         "sides": [
-            {"name": name, "named": each.named, "runs": [*each.paths]}
-            for name, each in zip(found.sides, named, strict=True)
+            {
+                "name": each.side.name,
+                "named": each.named,
+                "control": each.side.control,
+                "runs": [*each.paths],
+            }
+            for each in named
         ],
         "figures": [_figure(one, found.sides) for one in found.rows],
         "verdicts": [verdict._asdict() for verdict in found.verdicts],
         "steps": [{**one._asdict(), "parts": dict(one.parts)} for one in found.steps],
         "losses": [one._asdict() for one in found.losses],
+        **({"trimmed": trims} if pooled is not None else {}),
         "notes": found.notes,
         "differences": [
             {**one._asdict(), "values": dict(zip(found.plain, one.values, strict=True))}

@@ -28,6 +28,8 @@ _LATE = ("packages", "git", "gpu", "seed", "torch")
 #: Sections omitted from names.
 _PLAIN = ("packages.", "env.")
 _ABSENT = "-"
+#: Commits and checksums, of which the beginning is shown.
+_HASH = re.compile(r"[0-9a-f]{40,64}\Z")
 #: What can differ.
 GROUPS = ("code", "options", "packages", "machine")
 #: The group of the sections that are not of the machine.
@@ -62,7 +64,7 @@ def differences(sides: Sequence[Sequence[Facts]]) -> list[Difference]:
     unknown = [part for part in _LATE if not all(part in _provenance(run) for run in every)]
     found = [_of(side, unknown) for side in sides]
     names = dict.fromkeys(name for each in found for name in each)
-    values = {name: [_shown(name, each.get(name, {_ABSENT})) for each in found] for name in names}
+    values = {name: [_shown(each.get(name, {_ABSENT})) for each in found] for name in names}
     commands = _arguments([_command(side[0]) for side in sides])
     unlike = [
         *commands,
@@ -109,8 +111,8 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _shown(name: str, values: set[str]) -> str:
-    return ", ".join(value[:12] if name == "git.sha" else value for value in sorted(values))
+def _shown(values: set[str]) -> str:
+    return ", ".join(value[:12] if _HASH.match(value) else value for value in sorted(values))
 
 
 def _group(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,9 @@ _QUIET = (
     "-c", "core.hooksPath=/dev/null",
     "-c", "core.untrackedCache=false",
 )  # fmt: skip
+# Runs no program that the repository's configuration names for its files.
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules", "--shortstat")
+_COUNTS = re.compile(r"(\d+) (file|insertion|deletion)")
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules")
 
 
@@ -62,7 +65,9 @@ def _read(path: Path) -> str:
 def state(
     top: Path, script: Path | None, environ: Mapping[str, str], seconds: float
 ) -> dict[str, object]:
-    """``sha``, ``branch`` and ``dirty`` as git reports them; empty if it fails or is too slow.
+    """``sha``, ``branch``, ``dirty`` and ``changes`` as git reports them.
+
+    Empty if it fails or is too slow.
 
     Args:
         top: The repository.
@@ -83,7 +88,27 @@ def state(
     facts["dirty"] = untracked or any(not line.startswith("#") for line in said)
     if untracked:
         facts["script"] = "untracked"
+    if any(not line.startswith("#") for line in said):
+        changes = diff_size(top, ("HEAD",), environ, seconds)
+        facts |= {"changes": changes} if changes else {}
     return facts
+
+
+def diff_size(top: Path, commits: Sequence[str], environ: Mapping[str, str], seconds: float) -> str:
+    """The size of a diff: ``3 files, +12 -4``; empty if nothing differs, or git fails.
+
+    Args:
+        top: The repository.
+        commits: Two commits, or one that the working tree is compared with.
+        environ: The environment, passed on without variables that redirect git.
+        seconds: Time limit.
+    """
+    said = _ask(top, (*_DIFF, *commits, "--"), environ, seconds)
+    found = {what: int(n) for n, what in _COUNTS.findall(said[0])} if said else {}
+    if not found:
+        return ""
+    files, added, removed = (found.get(what, 0) for what in ("file", "insertion", "deletion"))
+    return f"{files} file{'s' * (files != 1)}, +{added} -{removed}"
 
 
 def _ask(

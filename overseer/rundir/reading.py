@@ -227,8 +227,13 @@ def _job(path: Path, ranks: tuple[Run, ...], earlier: tuple[Run, ...] = ()) -> R
 
 
 def _members(directory: Path, kind: str = OF_RANK) -> tuple[Run, ...]:
-    found = [entry for entry in directory.glob(f"{kind}*") if _named(entry, kind)]
-    return tuple(_member(entry) for entry in sorted(found, key=_number))
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return ()
+    found = [directory / name for name in names if name.startswith(kind)]
+    kept = sorted((entry for entry in found if _named(entry, kind)), key=_number)
+    return tuple(map(_member, kept))
 
 
 def _member(directory: Path) -> Run:

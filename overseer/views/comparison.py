@@ -7,19 +7,22 @@ from typing import NamedTuple
 from ..errors import clean
 from ..model.catalogue import RATE, SECONDS
 from ..model.comparison import FASTER, SLOWER, known, middle
-from ..model.facts import duration, rates
+from ..model.facts import duration, figure, rates
 from .summary import head_of
-from .text import TO, Layout, Piece, Row, cells, cut, row
+from .text import TO, Layout, Piece, Row, cells, cut, row, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ..model.comparison import Against, ComparedFigure, Comparison, TaskVerdict
     from ..model.facts import Facts
     from ..model.loss_curves import LossChange
     from ..model.step_parts import StepChange
+    from ..model.trimmed import Trimmed
 
+    #: For each task, the trimmed observations of each side.
+    Pooled = Mapping[str, Sequence[Trimmed | None]]
     #: Group, name, and the value of each side.
     Difference = tuple[str, str, list[str]]
 
@@ -29,6 +32,8 @@ _NAME, _VALUE = 15, 17
 _NARROW_NAME, _WIDE = 13, 21
 #: Differences between the runs that are shown under one head.
 _MOST = 12
+#: Larger changes, in percent, are not shown: intervals over two or three runs can be that wide.
+_LARGEST = 999
 #: Units of times of a step.
 _SCALES = ((1e6, "µs"), (1e3, "ms"), (1.0, "s"))
 _SINGLE = (
@@ -50,7 +55,11 @@ class ShownSide(NamedTuple):
 
 
 def render(
-    found: Comparison, sides: Sequence[ShownSide], unlike: Sequence[Difference], width: int
+    found: Comparison,
+    sides: Sequence[ShownSide],
+    unlike: Sequence[Difference],
+    width: int,
+    pooled: Pooled | None = None,
 ) -> str:
     """Render a comparison.
 
@@ -59,10 +68,12 @@ def render(
         sides: The sides, in the order of the comparison.
         unlike: Other differences.
         width: The terminal's, in cells.
+        pooled: For each task, the trimmed observations of each side.
     """
     heads = [_head(name, side) for name, side in zip(found.sides, sides, strict=True)]
     tables = ["".join(_table(found, sides, task, width)) for task in tasks_of(found)]
     parts = [Layout(width, column=4).text(heads), *tables]
+    parts += [_trimmed(found, task, sides) for task, sides in (pooled or {}).items()]
     parts += map(Layout(width).text, (_conclusions(found), _differences(found.plain, unlike)))
     return "\n".join(part for part in parts if part)
 
@@ -154,6 +165,23 @@ def _table(found: Comparison, sides: Sequence[ShownSide], task: str, width: int)
                     yield _line(label, shown, _WIDE, name_width=_NARROW_NAME)
 
 
+def _trimmed(found: Comparison, task: str, sides: Sequence[Trimmed | None]) -> str:
+    """A table of pooled observations; a row for each side."""
+    shown = zip(found.sides, sides, strict=True)
+    cells_of = [[name, *trimmed_texts(one)] for name, one in shown if one is not None]
+    title = f"{clean(task)}, trimmed"
+    return table([[title, *TRIMMED_COLUMNS], *cells_of], [False, *[True] * len(TRIMMED_COLUMNS)])
+
+
+#: Columns of pooled observations.
+TRIMMED_COLUMNS = ("mean", "std", "SEM", "n")
+
+
+def trimmed_texts(one: Trimmed) -> list[str]:
+    """A trimmed sample by ``TRIMMED_COLUMNS``."""
+    return [*(figure(each) or "" for each in (one.mean, one.std, one.sem)), f"{one.n:,}"]
+
+
 def _line(
     name: str, values: Iterable[str], width: int, change: str = "", name_width: int = _NAME
 ) -> str:
@@ -213,6 +241,8 @@ def _known(one: ComparedFigure, at: int, found: Comparison, sides: Sequence[Show
 
 def _signed(ratio: float) -> str:
     change = round(100 * (ratio - 1), 1) + 0.0  # Avoids -0.
+    if change > _LARGEST:
+        return f">+{_LARGEST}"
     return f"{change:+.0f}" if abs(change) >= 10 else f"{change:+.1f}"
 
 
@@ -220,14 +250,11 @@ def _signed(ratio: float) -> str:
 
 
 def _conclusions(found: Comparison) -> Iterator[Row]:
+    if not found.verdicts:
+        yield row("verdict", no_verdict(found))
     for index, verdict in enumerate(found.verdicts):
-        said, why = concluded(verdict, found)
-        yield row("" if index else "verdict", said, why)
-    if not any(one.task for one in found.rows):
-        yield row("verdict", "nothing to compare: they have no task in common")
-    elif not found.verdicts:
-        yield row("verdict", _SINGLE)
-    elif any(verdict.interval for verdict in found.verdicts):
+        yield row("" if index else "verdict", *concluded(verdict, found))
+    if any(verdict.interval for verdict in found.verdicts):
         yield row("", f"intervals are 95 %; threshold {100 * found.threshold:g} %")
     for index, step in enumerate(found.steps):
         said = step_text(step)
@@ -236,6 +263,13 @@ def _conclusions(found: Comparison) -> Iterator[Row]:
         yield row("" if index else "losses", f"{clean(loss.task)}: {loss.side} {loss_text(loss)}")
     for index, note in enumerate(found.notes):
         yield row("" if index else "but", clean(note))
+
+
+def no_verdict(found: Comparison) -> str:
+    """Why a comparison has no verdict."""
+    if any(one.task for one in found.rows):
+        return _SINGLE
+    return "nothing to compare: they have no task in common"
 
 
 def concluded(verdict: TaskVerdict, found: Comparison) -> tuple[str, str]:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from overseer.errors import VoirError
+from overseer.rundir import losses, reading
+from overseer.rundir.steps import ROW, header
 from tests.views.test_summary import GOLDEN, golden
 
 from .said import said
@@ -43,6 +45,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         put(tmp_path / f"b{n}", b, "main.py --lr 1", 2 * n + 1, git=git_b, packages={"x": "2"})
 
 
+SCHEMA = Path(__file__).parents[2] / "docs/compare.schema.json"
 SHOWN = {
     "single": ["a1", "b1"],
     "repeats": ["a1,a2,a3", "b1,b2,b3"],
@@ -57,6 +60,41 @@ def test_it_is_shown_as_people_have_seen_it(name: str, width: int) -> None:
     actual = said("compare", *SHOWN[name], width=width)
     golden(f"compare/{name}.{width}.txt", actual)
     assert max(map(len, actual.splitlines())) <= width
+
+
+def as_json(*argv: str) -> Any:
+    """What ``voir compare --json`` prints, which is as the schema says."""
+    from jsonschema import Draft202012Validator
+
+    schema = json.loads(SCHEMA.read_text("utf-8"))
+    Draft202012Validator.check_schema(schema)
+    found = json.loads(said("compare", *argv, "--json"))
+    assert [fault.message for fault in Draft202012Validator(schema).iter_errors(found)] == []
+    return found
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_json_is_as_its_schema_says() -> None:
+    for argv in SHOWN.values():
+        assert as_json(*argv, "--trim")["schema"] == 1
+
+
+@pytest.mark.usefixtures("runs")
+def test_markdown_has_a_table_and_the_verdict(tmp_path: Path) -> None:
+    golden("compare/repeats.md", said("compare", *SHOWN["repeats"], "--markdown"))
+    hostile = "<img src=x>|@everyone `#1`\n# big **x** [a](b) $e$ &amp; ~~~ \\ !"
+    for name in ("a1", "b1"):
+        file = tmp_path / name / "run.json"
+        facts = json.loads(file.read_text())
+        facts["tasks"] = {hostile: facts["tasks"]["train"]}
+        facts["provenance"]["packages"] = {hostile: name}
+        facts["trace"] = name == "b1"
+        file.write_text(json.dumps(facts))
+    text = said("compare", "a1", "b1", "--markdown")
+    known = re.sub(r"&#\d+;|<br>|\*\*|[|] ---:? ?|[|]", "", text)
+    assert re.findall(r"[\\`*_{}\[\]<>|~@#&$!]", known) == []
+    assert text.count("everyone") == 2
+    assert {line[0] for line in text.splitlines() if line} == {"|", "-"}
 
 
 @pytest.mark.usefixtures("runs")
@@ -85,9 +123,10 @@ def test_one_run_a_side_shows_numbers_and_what_was_different() -> None:
 
 @pytest.mark.usefixtures("runs")
 def test_programs_get_the_same_as_json() -> None:
-    found = json.loads(said("compare", "a1,a2,a3", "b1,b2,b3", "--json", "--threshold", "3"))
+    found = as_json("a1,a2,a3", "b1,b2,b3", "--threshold", "3")
     assert (found["reference"], found["threshold"]) == ("A", 0.03)
-    assert found["sides"][0] == {"name": "A", "named": "a1,a2,a3", "runs": ["a1", "a2", "a3"]}
+    runs = ["a1", "a2", "a3"]
+    assert found["sides"][0] == {"name": "A", "named": "a1,a2,a3", "control": False, "runs": runs}
     (verdict,) = found["verdicts"]
     assert (verdict["task"], verdict["verdict"], verdict["over"]) == ("train", "slower", "pairs")
     assert verdict["interval"][0] < verdict["ratio"] < verdict["interval"][1] < 1
@@ -162,7 +201,7 @@ def test_the_sides_of_a_bench_are_compared_in_pairs(
     record["processes"][8]["disturbed"] = ["other programs used 31 % of the processors"]
     (tmp_path / "bench/bench.json").write_text(json.dumps(record))
     golden("compare/bench.80.txt", said("compare", "bench"))
-    found = json.loads(said("compare", "bench", "--json"))
+    found = as_json("bench")
     assert [len(side["runs"]) for side in found["sides"]] == [3, 3, 3]
     assert [(v["side"], v["verdict"], v["over"]) for v in found["verdicts"]] == [
         ("B", "slower", "pairs"),
@@ -187,7 +226,7 @@ def test_two_benches_and_a_stored_baseline_are_not_paired(
     monkeypatch.chdir(tmp_path)
     bench(tmp_path / "old", 0.5)
     bench(tmp_path / "new", 0.5)
-    found = json.loads(said("compare", "old", "new", "--json"))
+    found = as_json("old", "new")
     assert [side["name"] for side in found["sides"]] == ["A", "B", "A2", "C", "D", "C2"]
     overs = {verdict["side"]: verdict["over"] for verdict in found["verdicts"]}
     assert overs == {"B": "pairs", "A2": "pairs", "C": "runs", "D": "runs", "C2": "runs"}
@@ -200,6 +239,68 @@ def test_two_benches_and_a_stored_baseline_are_not_paired(
     assert "A main A: main 4f2a1c · 4 runs" in text
     assert "train: C is slower than A, -50 %" in text
     assert "B, C, B2: not paired with A" in text
+
+
+def test_losses_and_the_parts_of_a_step_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for n in range(3):
+        put(tmp_path / f"a{n}", 1 + n / 1000, "main.py", n)
+        put(tmp_path / f"b{n}", 0.9 + n / 1000, "main.py", n + 10)
+        facts = json.loads((tmp_path / f"b{n}/run.json").read_text())
+        facts["tasks"]["train"]["breakdown"]["loading"] += 1863 * 0.0041
+        facts["tasks"]["train"]["breakdown"]["other"] += 1863 * 0.0002
+        (tmp_path / f"b{n}/run.json").write_text(json.dumps(facts))
+        for side in "ab":
+            rows = [step(at, 1 / (at + (side == "b" and at > 6)), n + 1) for at in range(1, 11)]
+            (tmp_path / f"{side}{n}/steps.npy").write_bytes(header(10) + b"".join(rows))
+    text = said("compare", "a0,a1,a2", "b0,b1,b2", "--trim")
+    assert "step      train: B loading +4.1 of +4.3 ms\n" in text
+    assert "losses    train: B parted from step 7 of 10\n" in text
+    # Rates of 32 / (0.021, 0.022, 0.023) s each ten times, all left out but those after step 12.
+    assert "trimmed" not in text
+    single = said("compare", "a0", "b0")
+    assert "losses    train: B parted from step 7 of 10\n" in single
+    for name in ("a0", "b0"):
+        file = tmp_path / name / "run.json"
+        facts = json.loads(file.read_text())
+        facts["tasks"]["train"]["rate"]["skipped"] = 2
+        file.write_text(json.dumps(facts))
+    pooled = as_json("a0", "b0", "--trim")["trimmed"]["train"]
+    assert pooled["A"] == {"n": 6, "mean": pytest.approx(1600), "std": 0.0, "sem": 0.0}
+    (tmp_path / "a0/metrics.jsonl").write_text(
+        "".join(f'{{"task": "train", "train_rate": {rate}}}\n' for rate in (10, 20, 30, 40, 99))
+    )
+    pooled = as_json("a0", "b0", "--trim")["trimmed"]["train"]
+    assert (pooled["A"]["n"], pooled["A"]["mean"]) == (3, 30)
+
+
+def step(number: int, loss: float, seed: int) -> bytes:
+    """A row of a step of 32 items and 20 ms."""
+    times = (4_000_000, 16_000_000, 0, 0, 0, 0)
+    return ROW.pack(number, b"train", 0, 1, 32.0, loss, *times, 0, 1, 0)
+
+
+def test_each_record_is_read_once_and_losses_of_ten_runs_a_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(30):
+        put(tmp_path / f"run{n}", 1.0, "main.py", n)
+    read: list[str] = []
+
+    def counted(function: Any) -> Any:
+        return lambda path, *more: read.append(Path(path).name) or function(path, *more)
+
+    monkeypatch.setattr(reading, "read_json", counted(reading.read_json))
+    monkeypatch.setattr(losses, "steps_of", counted(losses.steps_of))
+    names = [",".join(str(tmp_path / f"run{n}") for n in those) for those in THIRDS]
+    said("compare", *names)
+    assert read.count("run.json") == 30
+    assert len(read) == 30 + 20
+
+
+THIRDS = [range(0, 15), range(15, 30)]
 
 
 def test_what_is_no_record_of_a_bench_is_refused(tmp_path: Path) -> None:

@@ -52,3 +52,10 @@ def test_the_trace_benchmark_runs(tmp_path: Path) -> None:
     assert ran.status == 0, ran.stderr
     assert "| span, two arguments, not tracing |" in ran.stdout
     assert "\n2,400 events of 100 steps in " in ran.stdout
+
+
+def test_the_benchmark_of_comparing_runs(tmp_path: Path) -> None:
+    options = ("--runs", "6", "--steps", "20", "--rounds", "1")
+    ran = Place(tmp_path).python(str(BENCHMARKS / "compared.py"), *options)
+    assert ran.status == 0, ran.stderr
+    assert "\n| 6 | " in ran.stdout

@@ -12,11 +12,11 @@ def run(*argv, **provenance):
 
 
 OLD = run(
-    git={"sha": "0123456789abcdef", "dirty": True}, packages={"numpy": "1.26", "rich": "13"},
+    git={"sha": "0123456789ab" + 28 * "0", "dirty": True}, packages={"numpy": "1.26", "rich": "13"},
     env={"OMP_NUM_THREADS": "1", "TERM": "x"}, gpu={"devices": [{"name": "A"}]},
 )  # fmt: skip
 NEW = run(
-    git={"sha": "fedcba9876543210"}, packages={"numpy": "2.0", "scipy": "1"},
+    git={"sha": "fedcba987654" + 28 * "f"}, packages={"numpy": "2.0", "scipy": "1"},
     env={"OMP_NUM_THREADS": "2", "TERM": "y"}, gpu={"devices": [{"name": "B"}]},
 )  # fmt: skip
 EACH = [

@@ -118,7 +118,7 @@ def test_the_interpreter_tells_its_flags_only_when_somebody_set_them():
 @pytest.mark.parametrize(
     ("act", "script", "expected"),
     [
-        ("echo 2 > main.py", "main.py", {"dirty": True}),
+        ("echo 2 > main.py", "main.py", {"dirty": True, "changes": "1 file, +1 -1"}),
         ("mkdir voir-runs && touch voir-runs/run.json", "main.py", {"dirty": False}),
         ("touch new.py", "new.py", {"dirty": True, "script": "untracked"}),
         # What was run stays what was run.
@@ -132,6 +132,19 @@ def test_the_state_of_the_repository_is_that_at_the_end(repository, act, script,
     moved = shell("git rev-parse HEAD", repository)
     end = {**start, **{k: moved if v is ... else v for k, v in expected.items()}}
     assert taken.at_end(30)["git"] == end
+
+
+def test_the_size_of_a_diff_is_that_of_git_and_runs_nothing_of_the_repository(repository):
+    environ, (first,) = dict(os.environ), shell("git rev-parse HEAD", repository).split()
+    shell("git config diff.external 'touch ran; false' && seq 9 > more.py", repository)
+    shell("echo '*.py diff=x' > .gitattributes", repository)
+    shell("git config diff.x.textconv 'touch ran'", repository)
+    shell("git add . && git commit -qm more && seq 8 > main.py", repository)
+    assert git.diff_size(repository, (first, "HEAD"), environ, 30) == "2 files, +10 -0"
+    assert git.diff_size(repository, (first, first), environ, 30) == ""
+    assert git.diff_size(repository, ("HEAD",), environ, 30) == "1 file, +7 -0"
+    assert git.diff_size(repository, ("nobody", "HEAD"), environ, 30) == ""
+    assert not (repository / "ran").exists()
 
 
 def test_without_git_the_commit_is_known_and_the_state_is_not(repository, tmp_path, monkeypatch):
