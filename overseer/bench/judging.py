@@ -133,9 +133,12 @@ def guarded(
     if not skewed:
         return verdict
     tells = max(_resolution(control.interval), ceil(abs((verdict.ratio or 1) - 1)))
+    reads = ""
+    if verdict.ratio is not None and verdict.interval is not None:
+        reads = f"{change(verdict.ratio)} ({changes(verdict.interval)}); "
     why = (
-        f"{verdict.why}; but the reference against itself is {change(control.ratio)} "
-        f"({changes(control.interval)}): this machine cannot tell {percent(threshold)} now, "
+        f"{reads}the reference against itself: {change(control.ratio)} "
+        f"({changes(control.interval)}). This machine cannot tell {percent(threshold)} now, "
         f"{percent(tells)} it could"
     )
     return verdict._replace(verdict=INCONCLUSIVE, why=why, more=None, tells=tells)

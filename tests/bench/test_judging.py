@@ -45,7 +45,7 @@ def test_a_whole_bench_follows_the_simulated_rule() -> None:
 
 def test_the_control_names_what_the_machine_could_tell() -> None:
     (found,) = Machine(0, skewed(0.17)).bench().verdicts()
-    assert "the reference against itself is -1" in found.why
+    assert "the reference against itself: -1" in found.why
     assert found.tells is not None and 0.1 < found.tells < 0.3
     assert judging.status(found) == 5
 
