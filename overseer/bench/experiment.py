@@ -162,12 +162,12 @@ class Experiment:
     @property
     def metric(self) -> Chosen:
         """The metric, with its unit."""
-        counted = [self._recorded[each.run] for each in self._counted()]
+        counted = [self._recorded[each.run] for each in self.counted()]
         if self._named:
             return metric.chosen(self._named, counted)
         return metric.default(counted)
 
-    def _counted(self) -> list[Measured]:
+    def counted(self) -> list[Measured]:
         """Processes that count: no warm-up, none that failed, none whose round was repeated."""
         again = {each.repeats for each in self.processes} - {0}
         failed = {each.round for each in self.processes if each.failed}
@@ -182,15 +182,21 @@ class Experiment:
         """The values of a side, the reference by default, of processes that count."""
         return list(self._by_round(side or self.sides[0].name).values())
 
-    def _by_round(self, side: str) -> dict[int, float]:
-        key = self.metric.key
-        found = {each.round: self.value(each, key) for each in self._counted() if each.side == side}
+    def _by_round(self, side: str, key: str = "") -> dict[int, float]:
+        key = key or self.metric.key
+        found = {each.round: self.value(each, key) for each in self.counted() if each.side == side}
         return {number: value for number, value in found.items() if value is not None}
 
-    def change(self, side: Side, reference: str = "") -> Change:
-        """A side against the reference, or another side, over the rounds that have both."""
-        before = self._by_round(reference or self.sides[0].name)
-        after = self._by_round(side.name)
+    def change(self, side: Side, reference: str = "", key: str = "") -> Change:
+        """A side against the reference, or another side, over the rounds that have both.
+
+        Args:
+            side: The side.
+            reference: The name of another reference than the first side.
+            key: Another metric than that of the bench.
+        """
+        before = self._by_round(reference or self.sides[0].name, key)
+        after = self._by_round(side.name, key)
         shared = sorted(before.keys() & after.keys())
         return of_pairs([before[each] for each in shared], [after[each] for each in shared])
 
@@ -221,7 +227,7 @@ class Experiment:
         if self._failed():
             failed = [each for each in self.processes if each.failed]
             return f"{failed[-1].run} ended with exit status {failed[-1].exit_status}"
-        counted, chosen = self._counted(), self.metric
+        counted, chosen = self.counted(), self.metric
         if not counted:
             return "no round was completed"
         for side in self.sides:
@@ -241,4 +247,4 @@ class Experiment:
 
     def processes_of(self, side: str) -> list[Process]:
         """What was recorded of a side's processes that count."""
-        return [self._recorded[each.run] for each in self._counted() if each.side == side]
+        return [self._recorded[each.run] for each in self.counted() if each.side == side]

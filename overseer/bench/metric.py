@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The time of a whole process, its start included.
 WALL = "wall"
+#: The last loss of the main task, unless the script logs one.
+LOSS = "loss"
 #: The rates of the main task, the best first: a run that was never steady has no steady rate.
 _DEFAULTS = ("rate.steady", "rate.wall")
 #: What is read of a given key.
@@ -74,6 +76,8 @@ def value(key: str, process: Process) -> float | None:
     values = part(process.facts, "values")
     if which in (LAST_VALUE, BEST_VALUE):
         return number(part(values, name), which)
+    if key == LOSS and LOSS not in values:
+        return number(main_task(process.facts), f"{LOSS}.{LAST_VALUE}")
     return number(part(values, key), LAST_VALUE)
 
 
@@ -93,6 +97,12 @@ def chosen(key: str, processes: Sequence[Process]) -> Chosen:
     if metric.kind == RATE:
         unit = f"{units(key, processes[0]) if processes else 'items'}/s"
     return Chosen(key, unit, metric.better)
+
+
+def learned(key: str) -> bool:
+    """Whether a metric is a result of the script, which its seed changes, and no cost."""
+    metric = _catalogued(key)
+    return key != WALL if metric is None else key.rpartition(".")[0].endswith(".loss")
 
 
 def units(key: str, process: Process) -> str:

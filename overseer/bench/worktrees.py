@@ -77,7 +77,7 @@ class Worktrees:
         except UsageError:
             near = _git(self._here, "for-each-ref", "--format=%(refname:short)", "--count=8")
             known = ", ".join(near.split()) or "none"
-            what = f"voir bench --ref {ref}: the repository {self.top} has no such commit"
+            what = f"--ref {ref}: the repository {self.top} has no such commit"
             raise UsageError("usage", what, f"Its branches and tags: {known}.") from None
 
     def _uncommitted(self) -> str:
@@ -159,9 +159,9 @@ def _git(at: Path, *command: str, env: Mapping[str, str] | None = None) -> str:
             env={**kept, **quiet, **(env or {})}, stdin=subprocess.DEVNULL, capture_output=True,
             check=False)  # fmt: skip
     except OSError as error:
-        raise UsageError("usage", f"voir bench --ref: git cannot be run: {error}") from None
+        raise UsageError("usage", f"git cannot be run: {error}") from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
-        what = f"voir bench --ref: git {command[0]}: {said}"
-        raise UsageError("usage", what, "--ref needs a git repository with a commit.")
+        remedy = "Commits are compared in a git repository that has one."
+        raise UsageError("usage", f"git {command[0]}: {said}", remedy)
     return done.stdout.decode("utf-8", "replace").removesuffix("\n")

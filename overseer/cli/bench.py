@@ -51,6 +51,27 @@ def parser() -> CommandParser:
     example = "voir bench main.py --epochs 1"
     made = CommandParser(prog="voir bench", description=_ABOUT, example=example,
         usage="voir bench [options] SCRIPT [args] [-- SCRIPT [args]]")  # fmt: skip
+    add_limits(made)
+    made.add_argument("--ref", action="append", default=[], metavar="COMMIT",
+        help="compare commits; . is the working tree")  # fmt: skip
+    made.add_argument("--python", action="append", default=[], metavar="PYTHON",
+        help="compare interpreters, each with voir installed")  # fmt: skip
+    made.add_argument("--vary", action="append", default=[], type=_varied, metavar="OPTION=V1,V2",
+        help="compare values of an option of the script")  # fmt: skip
+    made.add_argument("--vary-env", action="append", default=[], type=_varied,
+        metavar="NAME=V1,V2", help="compare values of an environment variable")  # fmt: skip
+    made.add_argument("--own-cost", action="store_true",
+        help="compare the script under voir with the script under plain python")  # fmt: skip
+    made.add_argument("--save-baseline", metavar="NAME", help="keep the result under this name")
+    made.add_argument("--baseline", metavar="NAME", help="compare with that result")
+    made.add_argument("--fail-on", choices=["regression", "difference"], default="regression",
+        help="what exit status 1 stands for (default: regression)")  # fmt: skip
+    made.add_argument("command", nargs=REMAINDER, metavar="SCRIPT", help="the script")
+    return made
+
+
+def add_limits(made: CommandParser) -> None:
+    """Add the options that ``voir bench`` and ``voir try`` share."""
     percent = within(0, 10, "percentage, such as 1%", _percent)
     made.add_argument("--runs", type=within(1, 10000, "number of rounds", int), metavar="N",
         default=RUNS, help=f"rounds at most (default: {RUNS})")  # fmt: skip
@@ -65,26 +86,11 @@ def parser() -> CommandParser:
         "value that the script logs")  # fmt: skip
     made.add_argument("--threshold", type=percent, metavar="PERCENT", default=THRESHOLD,
         help="the smallest difference to call one (default: 1%%)")  # fmt: skip
-    made.add_argument("--ref", action="append", default=[], metavar="COMMIT",
-        help="compare commits; . is the working tree")  # fmt: skip
     made.add_argument("--link", action="append", default=[], metavar="PATH",
-        help="with --ref: an untracked path that the script needs")  # fmt: skip
-    made.add_argument("--python", action="append", default=[], metavar="PYTHON",
-        help="compare interpreters, each with voir installed")  # fmt: skip
-    made.add_argument("--vary", action="append", default=[], type=_varied, metavar="OPTION=V1,V2",
-        help="compare values of an option of the script")  # fmt: skip
-    made.add_argument("--vary-env", action="append", default=[], type=_varied,
-        metavar="NAME=V1,V2", help="compare values of an environment variable")  # fmt: skip
-    made.add_argument("--own-cost", action="store_true",
-        help="compare the script under voir with the script under plain python")  # fmt: skip
-    made.add_argument("--save-baseline", metavar="NAME", help="keep the result under this name")
-    made.add_argument("--baseline", metavar="NAME", help="compare with that result")
-    made.add_argument("--fail-on", choices=["regression", "difference"], default="regression",
-        help="what exit status 1 stands for (default: regression)")  # fmt: skip
+        help="an untracked path that the script needs in a commit's worktree")  # fmt: skip
     made.add_argument("--verdict", metavar="FILE", help="write the verdict as JSON")
     made.add_argument("--run-dir", metavar="DIR", help="the directory of the bench")
-    made.add_argument("command", nargs=REMAINDER, metavar="SCRIPT", help="the script")
-    return made
+    made.set_defaults(name="")
 
 
 def bench(argv: list[str], terminal: Terminal) -> Generator[str, None, int]:
@@ -98,7 +104,7 @@ def bench(argv: list[str], terminal: Terminal) -> Generator[str, None, int]:
         trees = _worktrees(options, undo)
         compared = _sides(options, trees)
         check_interpreters(side.python for side in compared)
-        directory = _directory(options.run_dir, compared[0])
+        directory = bench_directory(options.run_dir, compared[0])
         running = BenchRun(options, argv, compared, trees, directory, terminal)
         return (yield from running.run(undo))
 
@@ -136,7 +142,7 @@ def _split(words: Sequence[str]) -> list[list[str]]:
     return [list(words)] if words else []
 
 
-def _directory(named: str | None, side: Side) -> Path:
+def bench_directory(named: str | None, side: Side) -> Path:
     """A new directory for the bench, beside those of runs; or the named one.
 
     Raises:

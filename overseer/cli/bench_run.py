@@ -62,6 +62,11 @@ class BenchRun:
 
     def run(self, undo: ExitStack) -> Generator[str, None, int]:
         """Run it; yield the output, return the exit status."""
+        yield from self._measured(undo)
+        return (yield from self._concluded())
+
+    def _measured(self, undo: ExitStack) -> Generator[str]:
+        """Run the processes; yield a line for each."""
         self._prepare(undo)
         from .progress import ProgressBar
 
@@ -79,11 +84,17 @@ class BenchRun:
                     progress.show(done.round, self._so_far())
         except KeyboardInterrupt:
             self._notes.append("interrupted: only what had ended counts")
+
+    def _concluded(self) -> Generator[str, None, int]:
+        """Record and show the verdict; return the exit status."""
         verdicts = self._verdicts()
         whole = judging.overall(verdicts)
-        status = judging.status(whole, options.fail_on == "difference")
+        status = judging.status(whole, self._options.fail_on == "difference")
         self._write({**self._facts_of(whole, verdicts), "status": status})
-        yield from self._summary(verdicts, whole)
+        several = len(verdicts) > 1
+        said = [(f"{one.side}: {one.verdict}" if several else one.verdict, self._why(one))
+            for one in verdicts]  # fmt: skip
+        yield from self._summary(said, whole, self._next(whole))
         return status
 
     def _prepare(self, undo: ExitStack) -> None:
@@ -157,18 +168,18 @@ class BenchRun:
         chosen, options = self._experiment.metric, self._options
         return [baseline.judged(self._base, chosen, self._experiment.values(), options.threshold)]
 
-    def _summary(self, verdicts: list[Verdict], whole: Verdict) -> Generator[str]:
+    def _summary(
+        self, said: list[tuple[str, str]], whole: Verdict, more: list[str]
+    ) -> Generator[str]:
+        """The table of sides, and the verdicts with their reasons and next commands."""
         experiment, options = self._experiment, self._options
         if whole.verdict != judging.UNMEASURED:
             yield "\n" + sides_table(self._figures(), experiment.metric.unit)
-        several = len(verdicts) > 1
-        said = [(f"{one.side}: {one.verdict}" if several else one.verdict, self._why(one))
-            for one in verdicts]  # fmt: skip
         rules = f"{experiment.metric.key}, 95 % intervals over {whole.over}"
         if len(self._sides) > 1 or self._base:
             rules += f"; less than {judging.percent(options.threshold)} is no difference"
         notes = [*self._doubts(whole), *self._notes]
-        yield "\n" + conclusion(said, rules, notes, self._next(whole), *self._terminal[:2])
+        yield "\n" + conclusion(said, rules, notes, more, *self._terminal[:2])
 
     def _why(self, one: Verdict) -> str:
         if one.ratio is None:
@@ -262,7 +273,8 @@ class BenchRun:
         processes = [each._replace(value=experiment.value(each, key))
             for each in experiment.processes]  # fmt: skip
         facts = {
-            "schema": record.BENCH_SCHEMA, "started": self._started, "argv": self._argv,
+            "schema": record.BENCH_SCHEMA, **({"name": options.name} if options.name else {}),
+            "started": self._started, "argv": self._argv,
             "metric": experiment.metric.as_facts(), "threshold": options.threshold,
             "until": self._until, "sides": [side.as_facts() for side in self._sides],
             "processes": [each.as_facts() for each in processes],

@@ -26,7 +26,7 @@ def command(argv: list[str], notices: Notices) -> int:
     """Run the command in ``argv``; return the exit status."""
     if isinstance(sys.stdout, TextIOWrapper):  # Characters that it cannot encode are escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
-    name = argv[0]
+    name = f"{argv[0]}_" if argv[0] == "try" else argv[0]  # A keyword of Python.
     shown = coloured(sys.stdout, os.environ)
     terminal = Terminal(notices.width(), shown, size_of(sys.stdout)[1])
     try:

@@ -66,8 +66,8 @@ def loss_change(
         return None
     if all(any(_first_unlike(a, b, steps) is None for a in before) for b in after):
         return THE_SAME, None, steps[-1]
-    spread = any(_first_unlike(side[0], each, steps) for side in (before, after) for each in side)
-    if not spread:
+    repeats = [(side[0], each) for side in (before, after) for each in side]
+    if all(_first_unlike(a, b, steps) is None for a, b in repeats):  # The same seed.
         return PARTED, _first_unlike(before[0], after[0], steps), steps[-1]
     length = -(-len(steps) // LOSS_BLOCKS)
     blocks = [steps[at : at + length] for at in range(0, len(steps), length)]
@@ -84,9 +84,15 @@ def _first_unlike(a: Curve, b: Curve, steps: Sequence[int]) -> int | None:
 
 def _beyond(before: Sequence[Curve], after: Sequence[Curve], steps: Sequence[int]) -> bool:
     """Whether the mean losses of two sides over some steps differ by more than the band."""
-    sides = [[fmean(curve[at] for at in steps) for curve in side] for side in (before, after)]
+    means = ([fmean(curve[at] for at in steps) for curve in side] for side in (before, after))
+    return beyond_band(*means)
+
+
+def beyond_band(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether means of two sides, a value for each run, differ by more than twice the interval."""
+    sides = [before, after]
     means = [fmean(side) for side in sides]
-    freedom = sum(map(len, sides)) - 2
+    freedom = max(1, sum(map(len, sides)) - 2)
     squares = sum((x - m) ** 2 for side, m in zip(sides, means, strict=True) for x in side)
     error = math.sqrt(squares / freedom * sum(1 / len(side) for side in sides))
     return abs(means[1] - means[0]) > BAND * student(freedom) * error

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 #: Verdicts by style.
 _STYLES = {"regression": "bad", "improvement": "good", "no difference": "good",
-    "nothing measured": "bad", "inconclusive": "warn"}  # fmt: skip
+    "nothing measured": "bad", "inconclusive": "warn",
+    "accept": "good", "reject": "bad"}  # fmt: skip
 #: Longest label of a side in the table.
 _LABEL = 32
 
