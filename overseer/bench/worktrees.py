@@ -132,6 +132,10 @@ class Worktrees:
         between.rename(b)
         self._of[one], self._of[other] = b, a
 
+    def dirty(self) -> bool:
+        """Whether the working tree has changes that are not committed."""
+        return bool(_git(self.top, "status", "--porcelain", "--untracked-files=no"))
+
     def missing(self) -> list[str]:
         """What a worktree lacks: submodules, and untracked files and directories beside the script.
 

@@ -19,7 +19,7 @@ from ..bench.metric import Process
 from ..bench.process import Ended, claim, command, execute, tail
 from ..bench.record import Measured
 from ..bench.sides import CONTROL, Side
-from ..bench.worktrees import Worktrees
+from ..bench.worktrees import HERE, Worktrees
 from ..errors import VoirError, clean
 from ..model.comparability import ComparedSide, doubts
 from ..model.facts import number
@@ -103,6 +103,8 @@ class BenchRun:
             self._notes.append("another bench runs on this machine: each disturbs the other")
         else:
             undo.callback(release)
+        if self._trees and HERE not in self._options.ref and self._trees.dirty():
+            self._notes.append("uncommitted changes are on no side: --ref . compares them")
         for side in self._sides:
             (self._directory / side.name).mkdir(parents=True, exist_ok=True)
             if self._trees:

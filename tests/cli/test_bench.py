@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
+import signal
+import subprocess
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -82,7 +88,7 @@ def test_a_metric_that_no_process_has_measured_nothing(here: Place) -> None:
 
 
 def test_a_stored_result_is_compared_and_doubted(here: Place) -> None:
-    first = ["--runs", "3", "--metric", "score", "main.py", "--score"]
+    first = ["--runs", "2", "--metric", "score", "main.py", "--score"]
     assert bench(here, "--save-baseline", "main", *first, "2").status == 0
     ran = bench(here, "--baseline", "main", *first, "1.5")
     assert (ran.status, "regression · A against the baseline: -25 %" in ran.stdout) == (1, True)
@@ -120,6 +126,32 @@ def test_commits_are_compared_in_worktrees_and_the_users_tree_stays(here: Place)
     shas = {side.get("sha") for side in recorded(inside)["sides"]}  # type: ignore[attr-defined]
     assert len(shas) == 2
     assert re.search(r"no such commit", bench(inside, "--ref", "nope", "train.py").stderr)
+
+
+def test_two_benches_at_once_warn_of_each_other(here: Place) -> None:
+    path = Path(tempfile.gettempdir()) / f"voir-bench-{os.getuid()}.lock"
+    with path.open("w") as file:
+        with suppress(OSError):  # Another test's bench may hold it.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ran = bench(here, "--runs", "1", "--metric", "score", "main.py")
+    assert "another bench runs on this machine" in ran.stdout
+
+
+def test_an_interrupted_bench_shows_what_had_ended_and_ends_its_script(here: Place) -> None:
+    here.write("slow.py", "import time\nfrom voir import give\ngive(score=1)\ntime.sleep(0.5)\n")
+    line = [*VOIR, "bench", "--until", "0", "--metric", "score", "slow.py"]
+    with subprocess.Popen(line, cwd=here.path, stdin=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, start_new_session=True) as process:  # fmt: skip
+        assert process.stdout is not None
+        for shown in process.stdout:
+            if shown.split()[:2] == ["2", "A"]:
+                os.killpg(process.pid, signal.SIGINT)
+                break
+        rest = process.stdout.read()
+    assert process.returncode == 0
+    assert "measured" in rest
+    assert "interrupted: only what had ended counts" in rest
+    assert len(recorded(here)["processes"]) == 3  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
