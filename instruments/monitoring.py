@@ -23,7 +23,7 @@ def instrument_monitors(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.init
     add = ov.argparser.add_argument
     add("--monitor", action=BooleanOptionalAction, default=True,
-        help="sample CPU, memory, disk, network, the script's processes and GPUs")  # fmt: skip
+        help="sample the machine, GPUs and the script's processes")  # fmt: skip
     add("--monitor-interval", type=_seconds("--monitor-interval"), default=1.0, metavar="S",
         help="seconds between two samples (default: 1)")  # fmt: skip
     add("--poll-gpu", metavar="S", type=_seconds("--poll-gpu"), help="sample NVIDIA GPUs every "

@@ -261,7 +261,7 @@ def add_options(parser: Any) -> None:
         ("trace-rank", ranks_option("--trace-rank"), "R",
          "trace only these ranks of a job: 0,3,8-15"),
         ("profile", None, "",
-         "trace the first steps in full detail: --trace --trace-level op"),
+         "trace the first steps at --trace-level op"),
         ("profile-steps", _number("--profile-steps", 1), "N",
          f"with --profile: number of steps (default: {PROFILE_STEPS})"),
         ("profile-rank", ranks_option("--profile-rank"), "R", "profile only these ranks of a job"),

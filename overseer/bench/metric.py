@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: The time of a whole process, its start included.
 WALL = "wall"
 #: The last loss of the main task, unless the script logs one.
-LOSS = "loss"
+LOGGED_LOSS = "loss"
 #: The rates of the main task, the best first: a run that was never steady has no steady rate.
 _DEFAULTS = ("rate.steady", "rate.wall")
 #: What is read of a given key.
@@ -76,8 +76,8 @@ def value(key: str, process: Process) -> float | None:
     values = part(process.facts, "values")
     if which in (LAST_VALUE, BEST_VALUE):
         return number(part(values, name), which)
-    if key == LOSS and LOSS not in values:
-        return number(main_task(process.facts), f"{LOSS}.{LAST_VALUE}")
+    if key == LOGGED_LOSS and key not in values:
+        return number(main_task(process.facts), f"{key}.{LAST_VALUE}")
     return number(part(values, key), LAST_VALUE)
 
 

@@ -48,7 +48,7 @@ class Work(NamedTuple):
     voirfiles: tuple[str, ...] = ()
 
 
-class Difference(NamedTuple):
+class OtherWork(NamedTuple):
     """Work of the second side that is not that of the reference.
 
     Attributes:
@@ -96,7 +96,7 @@ def work_of(run: Run, facts: Facts, report: Callable[[VoirError], object] = bool
 
 def differences(
     before: Sequence[Work], after: Sequence[Work], learning: bool = False
-) -> list[Difference]:
+) -> list[OtherWork]:
     """How the work of a side differs from the reference's.
 
     Args:
@@ -109,12 +109,12 @@ def differences(
     found = [*_of_counts(before, after)]
     if {each.voirfiles for each in before} != {each.voirfiles for each in after}:
         why = "the voirfile was changed: the sides are measured differently; commit it first"
-        found.append(Difference("voirfile", None, None, why))
+        found.append(OtherWork("voirfile", None, None, why))
     if not learning:
         found += [*_of_results(before, after), *_of_losses(before, after)]
     if not found and not any(each.losses or each.results or _items(each) for each in before):
         why = "no items, losses or values are recorded that would show the same work"
-        found.append(Difference(EVIDENCE, None, None, why, sure=False))
+        found.append(OtherWork(EVIDENCE, None, None, why, sure=False))
     return found
 
 
@@ -122,20 +122,20 @@ def _items(work: Work) -> bool:
     return any(name.endswith(" items") for name in work.counts)
 
 
-def _of_counts(before: Sequence[Work], after: Sequence[Work]) -> Iterator[Difference]:
+def _of_counts(before: Sequence[Work], after: Sequence[Work]) -> Iterator[OtherWork]:
     for name in _shared([each.counts for each in before]):
         values = [each.counts[name] for each in before]
         others = [each.counts.get(name) for each in after]
         known = [each for each in others if each is not None]
         if len(known) < len(others):
-            yield Difference(name, values[-1], None, f"{name}: none, A has {figure(values[-1])}")
+            yield OtherWork(name, values[-1], None, f"{name}: none, A has {figure(values[-1])}")
         elif not _alike(values, known):
             odd = next((each for each in known if each not in values), known[-1])
             why = f"{name}: {_number(odd)}, A has {_number(values[-1])}"
-            yield Difference(name, values[-1], odd, why)
+            yield OtherWork(name, values[-1], odd, why)
 
 
-def _of_results(before: Sequence[Work], after: Sequence[Work]) -> Iterator[Difference]:
+def _of_results(before: Sequence[Work], after: Sequence[Work]) -> Iterator[OtherWork]:
     """Differences of logged values that all processes of the reference have alike."""
     for name in _shared([each.results for each in before]):
         values = [each.results[name] for each in before]
@@ -146,17 +146,17 @@ def _of_results(before: Sequence[Work], after: Sequence[Work]) -> Iterator[Diffe
         why, sure = f"{name} is {figure(odd)}, A has {figure(values[0])}", True
         if _relative(values[0], odd) < GREW:
             why, sure = f"{why}: rounding errors or another result", False
-        yield Difference(name, values[0], odd, why, sure)
+        yield OtherWork(name, values[0], odd, why, sure)
 
 
-def _of_losses(before: Sequence[Work], after: Sequence[Work]) -> Iterator[Difference]:
+def _of_losses(before: Sequence[Work], after: Sequence[Work]) -> Iterator[OtherWork]:
     for task in _shared([each.losses for each in before]):
         curves = [each.losses[task] for each in before]
         others = [each.losses[task] for each in after if task in each.losses]
         found = loss_change(curves, others)
         if found is None:
             if others:
-                yield Difference(f"{task} losses", None, None, f"{task}: no step in common")
+                yield OtherWork(f"{task} losses", None, None, f"{task}: no step in common")
             continue  # Missing ones have no count either.
         alone = loss_change(curves[:1], curves) if len(curves) > 1 else None
         if alone is not None and alone[0] != THE_SAME:  # Seeds differ, or rounding.
@@ -169,7 +169,7 @@ def _of_losses(before: Sequence[Work], after: Sequence[Work]) -> Iterator[Differ
             yield _of_one_seed(task, curves[0], others, min(steps))
 
 
-def _of_one_seed(task: str, curve: Curve, others: Sequence[Curve], step: int) -> Difference:
+def _of_one_seed(task: str, curve: Curve, others: Sequence[Curve], step: int) -> OtherWork:
     """A difference from losses that are the same in all processes of the reference."""
     pairs = product([curve], others)
     worst = max(_relative(a[at], b[at]) for a, b in pairs for at in a.keys() & b.keys())
@@ -179,16 +179,16 @@ def _of_one_seed(task: str, curve: Curve, others: Sequence[Curve], step: int) ->
         f"{task} losses differ from step {step} by up to {worst:.1g} of their size: rounding "
         "errors or another result, which processes of one seed cannot tell"
     )
-    return Difference(f"{task} losses", curve[step], others[-1].get(step), why, sure=False)
+    return OtherWork(f"{task} losses", curve[step], others[-1].get(step), why, sure=False)
 
 
 def _parted(
     task: str, before: Sequence[Curve], after: Sequence[Curve], step: int | None, how: str
-) -> Difference:
+) -> OtherWork:
     at = step if step is not None else max(before[-1])
     a, b = before[-1].get(at), after[-1].get(at)
     why = f"{task} losses differ from step {at} ({figure(b)}, A has {figure(a)}), {how}"
-    return Difference(f"{task} losses", a, b, why)
+    return OtherWork(f"{task} losses", a, b, why)
 
 
 def _shared(every: Sequence[Mapping[str, object]]) -> list[str]:

@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from typing import Final
 
     from .judging import Verdict
-    from .same_work import Difference
+    from .same_work import OtherWork
 
-ACCEPT, REJECT, UNDECIDED, NOTHING = "accept", "reject", "inconclusive", "nothing measured"
-#: Exit status of each.
-TRIAL_STATUS: Final = {ACCEPT: 0, REJECT: 1, UNDECIDED: 5, NOTHING: 6}
+ACCEPT, REJECT = "accept", "reject"
+#: Exit status of each verdict.
+TRIAL_STATUS: Final = {
+    ACCEPT: 0, REJECT: 1,
+    **{each: judging.STATUS[each] for each in (judging.INCONCLUSIVE, judging.UNMEASURED)},
+}  # fmt: skip
 _OF = {
     judging.REGRESSION: REJECT, judging.EQUIVALENT: REJECT, judging.IMPROVEMENT: ACCEPT,
-    judging.UNMEASURED: NOTHING,
+    judging.UNMEASURED: judging.UNMEASURED,
 }  # fmt: skip
 
 
@@ -27,7 +30,7 @@ class Trial(NamedTuple):
     """What is said of a change.
 
     Attributes:
-        verdict: One of the names above.
+        verdict: ``accept``, ``reject``, ``inconclusive`` or ``nothing measured``.
         why: Sentences for people, the deciding one first.
     """
 
@@ -40,7 +43,7 @@ class Trial(NamedTuple):
         return TRIAL_STATUS[self.verdict]
 
 
-def judged_trial(verdict: Verdict, differences: Sequence[Difference], spread: bool) -> Trial:
+def judged_trial(verdict: Verdict, differences: Sequence[OtherWork], spread: bool) -> Trial:
     """The verdict on a change.
 
     Other work is rejected, whatever its speed. So is what is no improvement. An improvement is not
@@ -57,11 +60,11 @@ def judged_trial(verdict: Verdict, differences: Sequence[Difference], spread: bo
     sure = [each.why for each in differences if each.sure]
     if sure:
         return Trial(REJECT, ("the work is not the same", *sure))
-    found = _OF.get(verdict.verdict, UNDECIDED)
+    found = _OF.get(verdict.verdict, judging.INCONCLUSIVE)
     if found != ACCEPT:
         return Trial(found, (said,))
     doubts = [each.why for each in differences]
     if not spread:
         doubts.append("all processes of A have the same value: their seed is fixed, so nothing "
             "tells what another seed does")  # fmt: skip
-    return Trial(UNDECIDED if doubts else ACCEPT, (*doubts, said))
+    return Trial(judging.INCONCLUSIVE if doubts else ACCEPT, (*doubts, said))

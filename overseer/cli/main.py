@@ -43,7 +43,7 @@ COMMANDS = {
     "show": ("RUN", "show its summary again"),
     "runs": ("", "list all runs, newest first"),
     "bench": ("SCRIPT", "run a script many times; compare versions of it"),
-    "try": ("TEXT -- SCRIPT", "judge a change: accept, reject, or inconclusive"),
+    "try": ("-- SCRIPT", "judge a change: accept, reject or inconclusive"),
     "compare": ("A B", "compare two runs"),
     "sql": ('RUN "..."', "query a run with SQL"),
     "trace": ("view RUN", "show its timeline in Perfetto"),

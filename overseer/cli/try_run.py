@@ -12,9 +12,9 @@ from ..bench import judging, metric
 from ..bench.experiment import FEWEST
 from ..bench.judging import Verdict
 from ..bench.process import Ended
-from ..bench.same_work import EVIDENCE, Difference, Work, differences, work_of
+from ..bench.same_work import EVIDENCE, OtherWork, Work, differences, work_of
 from ..bench.sides import CONTROL, Side
-from ..bench.trial import ACCEPT, UNDECIDED, Trial, judged_trial
+from ..bench.trial import ACCEPT, Trial, judged_trial
 from ..errors import VoirError, clean
 from ..model.facts import change, figure
 from ..rundir.reading import read_run
@@ -75,26 +75,26 @@ class TryRun(BenchRun):
                 found[each.side].append(work_of(run, facts_of(run), warn))
         return found
 
-    def _differences(self, works: dict[str, list[Work]]) -> list[Difference]:
+    def _differences(self, works: dict[str, list[Work]]) -> list[OtherWork]:
         learned = metric.learned(self._experiment.metric.key)
         return differences([*works["A"], *works[CONTROL]], works["B"], learned)
 
-    def _failure(self, verdict: Verdict) -> list[Difference]:
+    def _failure(self, verdict: Verdict) -> list[OtherWork]:
         """The difference if only the change fails."""
         failed = [each for each in self._experiment.processes if each.failed]
         if verdict.verdict != judging.UNMEASURED or {each.side for each in failed} != {"B"}:
             return []
-        return [Difference("exit status", 0, failed[-1].exit_status, verdict.why)]
+        return [OtherWork("exit status", 0, failed[-1].exit_status, verdict.why)]
 
     def _spread(self) -> bool:
         """Whether the reference's processes tell the noise of the metric."""
         experiment = self._experiment
         return not metric.learned(experiment.metric.key) or len(set(experiment.values())) > 1
 
-    def _advice(self, trial: Trial, verdict: Verdict, different: list[Difference]) -> list[str]:
+    def _advice(self, trial: Trial, verdict: Verdict, different: list[OtherWork]) -> list[str]:
         if trial.verdict == ACCEPT:
             return [f"git commit -am {shlex.quote(self._options.name or 'faster')}"]
-        if trial.verdict == UNDECIDED and verdict.verdict == judging.IMPROVEMENT:
+        if trial.verdict == judging.INCONCLUSIVE and verdict.verdict == judging.IMPROVEMENT:
             if any(each.what == EVIDENCE for each in different):
                 return ["log a loss or a result: from voir import give; give(loss=loss)"]
             return ["--seed OPTION gives each round another seed"]
@@ -113,7 +113,7 @@ class TryRun(BenchRun):
             yield f"whole processes take {change(slower.ratio)}: the time may only have moved"
 
     def _trial_facts(
-        self, trial: Trial, verdict: Verdict, different: list[Difference], more: list[str]
+        self, trial: Trial, verdict: Verdict, different: list[OtherWork], more: list[str]
     ) -> dict[str, Any]:
         """The output of ``--json``; what is unknown is null."""
         return {

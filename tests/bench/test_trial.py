@@ -13,7 +13,7 @@ import pytest
 
 from overseer.bench import judging
 from overseer.bench.judging import Verdict
-from overseer.bench.same_work import Difference, Work, differences
+from overseer.bench.same_work import OtherWork, Work, differences
 from overseer.bench.trial import Trial, judged_trial
 from tests.running import VOIR, Place, Ran
 
@@ -153,7 +153,7 @@ def test_the_verdict_of_the_bench_decides_if_the_work_is_the_same(
 ) -> None:
     trial = judged_trial(Verdict(verdict, "why"), [], spread)
     assert (trial.verdict, trial.status) == expected
-    other = [Difference("train items", 64, 32, "train items: 32, A has 64")]
+    other = [OtherWork("train items", 64, 32, "train items: 32, A has 64")]
     assert judged_trial(Verdict(verdict, "why"), other, spread).status == 1
 
 
