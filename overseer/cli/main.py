@@ -49,6 +49,7 @@ COMMANDS = {
     "trace": ("view RUN", "show its timeline in Perfetto"),
     "doctor": ("", "check the installation, or a run"),
     "init": ("SCRIPT", "write a voirfile for a script"),
+    "skill": ("", "print a page for coding agents"),
 }
 #: Words that people type for a command or an option.
 MEANT = {"help": "--help", "version": "--version", "list": "runs", "ls": "runs"}

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import UsageError, VoirError
 from ..rundir.reading import Run, read_job, read_run
+from ..views.brief import brief_of, brief_text
 from ..views.job import ranks_text
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal, within
@@ -36,7 +37,10 @@ def parser() -> CommandParser:
         help="show only this rank of a job")  # fmt: skip
     made.add_argument("--as-one-job", action="store_true",
         help="show several directories as one job, such as those of its machines")  # fmt: skip
-    made.add_argument("--json", action="store_true", help="print the content of run.json")
+    made.add_argument("--brief", action="store_true",
+        help="show the verdict, evidence, and what to do next, in at most 400 tokens")  # fmt: skip
+    made.add_argument("--json", action="store_true",
+        help="print the content of run.json; with --brief, of what it shows")  # fmt: skip
     made.add_argument("--watch", action="store_true",
         help="follow the latest running run, or the next one to start")  # fmt: skip
     seconds = within(0.1, 3600, "number of seconds from 0.1 to 3600")
@@ -66,7 +70,7 @@ def show(
     if len(options.run) > 1:
         remedy = "Name one run; with --as-one-job, the directories of one job."
         raise UsageError("usage", "voir show: it takes one run", remedy)
-    if options.json or not options.watch:
+    if options.json or options.brief or not options.watch:
         yield _once(finished_run(run_directory(named)), options, terminal)
         return
     watched, shown = WatchedRun(named), ""
@@ -88,6 +92,11 @@ def show(
 
 def _once(run: Run, options: Namespace, terminal: Terminal) -> str:
     run = _of_rank(run, options.rank)
+    if options.brief:
+        brief = brief_of(facts_of(run))
+        if options.json:
+            return json.dumps(brief.as_facts(), indent=1) + "\n"
+        return brief_text(brief, *terminal[:2])
     if options.json:
         return json.dumps(facts_of(run), indent=2) + "\n"
     return _shown(run, terminal, options.all)[0]
