@@ -1,6 +1,6 @@
 """Measure jobs of many processes: what is named, what it costs, how long reading takes.
 
-    python benchmarks/ranks.py [--rounds N] [--jobs N] [--parts job detection reading]
+    python benchmarks/ranks.py [--rounds N] [--jobs N] [--parts job detection reading watching]
 
 - job: torchrun starts two ranks with DistributedDataParallel over gloo. In the backward of one
   rank, a hook waits busily. The table has the step times with and without voir and with and
@@ -8,6 +8,7 @@
   faster, beside the truth: the ratio of the step times.
 - detection: simulated jobs, in which one rank is 10 % slower or none is.
 - reading: the time until the figures of a simulated job are computed.
+- watching: the processor time of the dashboard for reading the records of a job's ranks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from instruments.dash import LOOK_SECONDS
 from overseer.job.figures import job_facts
+from overseer.job.live import LiveRanks
 from overseer.job.straggler import ROTATING, find_straggler
 from overseer.rundir.reading import read_run
 from tests.job.simulate import STEP, SimulatedJob, Slow
@@ -222,12 +225,27 @@ def timed(job: str) -> None:
     print(json.dumps([whole, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
 
 
+def measure_watching() -> None:
+    """Print the processor time of reading the rows of all ranks, as a share of a core."""
+    print("\n| ranks | a look | of a core |")
+    print("|---|---|---|")
+    for ranks in (8, 64):
+        with tempfile.TemporaryDirectory() as tmp:
+            live = LiveRanks(SimulatedJob(ranks, 1000, 1).write(Path(tmp) / "job"))
+            live()
+            begin = time.process_time()
+            for _ in range(100):
+                live()
+            look = (time.process_time() - begin) / 100
+        print(f"| {ranks} | {1000 * look:.2f} ms | {100 * look / LOOK_SECONDS:.2f} % |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the job (default: 3)")
     parser.add_argument("--jobs", type=int, default=100, help="simulated jobs (default: 100)")
     parser.add_argument("--steps", type=int, default=300, help="steps of the job (default: 300)")
-    parts = ["job", "detection", "reading"]
+    parts = ["job", "detection", "reading", "watching"]
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="(default: all)")
     options = parser.parse_args()
     if "job" in options.parts:
@@ -236,6 +254,8 @@ def main() -> None:
         measure_detection(options.jobs)
     if "reading" in options.parts:
         measure_reading()
+    if "watching" in options.parts:
+        measure_watching()
 
 
 if __name__ == "__main__":
