@@ -176,7 +176,7 @@ class BenchRun:
         """The table of sides, and the verdicts with their reasons and next commands."""
         experiment, options = self._experiment, self._options
         if whole.verdict != judging.UNMEASURED:
-            yield "\n" + sides_table(self._figures(), experiment.metric.unit)
+            yield "\n" + sides_table(self._figures(), experiment.metric.unit, self._terminal.width)
         rules = f"{experiment.metric.key}, 95 % intervals over {whole.over}"
         if len(self._sides) > 1 or self._base:
             rules += f"; less than {judging.percent(options.threshold)} is no difference"

@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 from ..errors import clean
 from ..model.facts import change, changes, duration, figure, rates, size
-from .text import TO, Layout, Piece, cut, row, table
+from .text import TO, Layout, Piece, cells, cut, row, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: Verdicts by style.
 _STYLES = {"regression": "bad", "improvement": "good", "no difference": "good",
     "nothing measured": "bad", "inconclusive": "warn",
     "accept": "good", "reject": "bad"}  # fmt: skip
-#: Longest label of a side in the table.
-_LABEL = 32
+#: Characters of a side's label that are always shown.
+_LEAST = 8
 
 
 class SideFigures(NamedTuple):
@@ -54,21 +54,32 @@ def line(name: str, number: int, seconds: float, value: str, notes: Iterable[str
     return " · ".join([first, *map(clean, notes)]).rstrip() + "\n"
 
 
-def sides_table(sides: Sequence[SideFigures], unit: str) -> str:
-    """The table of the sides: means, ranges, and what each is against the reference."""
-    head = ["  side", "", "mean", "range", "n", "against A (95 % interval)"]
-    rows = [head[:-1] if len(sides) == 1 else head]
+def sides_table(sides: Sequence[SideFigures], unit: str, width: int) -> str:
+    """The table of the sides: means, ranges, and what each is against the reference.
+
+    Labels are cut so that its lines fit into ``width``.
+    """
+    rows = [["  side", "", "mean", "range", "n", "against A (95 % interval)"], *_rows(sides, unit)]
+    if len(sides) == 1:
+        rows = [each[:-1] for each in rows]
+    right = [False, False, True, True, True, False][: len(rows[0])]
+    over = max(map(cells, table(rows, right).splitlines())) - width
+    longest = max(cells(each[1]) for each in rows)
+    rows = [
+        [each[0], cut(each[1], max(longest - max(over, 0), _LEAST)), *each[2:]] for each in rows
+    ]
+    return table(rows, right)
+
+
+def _rows(sides: Sequence[SideFigures], unit: str) -> Iterator[list[str]]:
     for side in sides:
-        values = side.values
-        mean = _mean(values)
+        values, mean = side.values, _mean(side.values)
         against = change(side.ratio) if side.ratio is not None else ""
         if side.interval is not None:
             against += f" ({changes(side.interval)})"
         ends = f"{_bare(min(values), unit)}{TO}{_bare(max(values), unit)}" if values else ""
         shown = text_of(mean, unit) if mean is not None else "-"
-        cells = [f"  {side.name}", cut(side.label, _LABEL), shown, ends, str(len(values)), against]
-        rows.append(cells[: len(rows[0])])
-    return table(rows, [False, False, True, True, True, False][: len(rows[0])])
+        yield [f"  {side.name}", clean(side.label), shown, ends, str(len(values)), against]
 
 
 def _bare(value: float, unit: str) -> str:
