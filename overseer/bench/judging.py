@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 from ..model.facts import change, changes
-from ..model.intervals import of_processes, pairs_for
+from ..model.intervals import beyond, of_processes, pairs_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,11 +102,6 @@ def judged(found: Change, better: str, threshold: float, over: str = "pairs") ->
 def _resolution(interval: tuple[float, float]) -> float:
     """The smallest threshold that an interval of ratios does not exceed, rounded up."""
     return ceil(max(abs(end - 1) for end in interval))
-
-
-def beyond(interval: tuple[float, float], threshold: float) -> bool:
-    """Whether an interval of ratios lies wholly beyond the threshold, in either direction."""
-    return interval[0] > 1 + threshold or interval[1] < 1 - threshold
 
 
 def guarded(

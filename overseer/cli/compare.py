@@ -43,8 +43,8 @@ def parser() -> CommandParser:
     made.add_argument("--baseline", metavar="SIDE",
         help="compare with this one instead of the first")  # fmt: skip
     percent = within(0, 999, "percentage, such as 3", lambda it: float(it.rstrip("%")))
-    made.add_argument("--threshold", type=percent, metavar="PERCENT", default=100 * THRESHOLD,
-        help="smallest difference to report (default: 1)")  # fmt: skip
+    made.add_argument("--threshold", type=percent, metavar="PERCENT",
+        help="smallest difference to report (default: that of the bench, or 1)")  # fmt: skip
     made.add_argument("--trim", action="store_true",
         help="also pool rates as Milabench does: without one minimum and one maximum")  # fmt: skip
     made.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
@@ -65,7 +65,8 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
     options = parser().parse_args(argv)
     named, reference = sides_of(options.sides, options.baseline)
     sides = [one.side for one in named]
-    found = compare_sides(sides, options.threshold / 100, reference)
+    threshold = _threshold(options.threshold, named)
+    found = compare_sides(sides, threshold, reference)
     plain = [side.runs for side in sides if not side.control]
     unlike = [*differences(plain), *_diff_sizes(plain, found)]
     unlike.sort(key=lambda one: GROUPS.index(one.group))
@@ -77,6 +78,13 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
         yield markdown(found, shown, unlike, pooled)
     else:
         yield render(found, shown, unlike, terminal.width, pooled)
+
+
+def _threshold(percent: float | None, named: Sequence[NamedSide]) -> float:
+    """The given threshold, or that of the first bench, as a share."""
+    if percent is not None:
+        return percent / 100
+    return next((one.threshold for one in named if one.threshold is not None), THRESHOLD)
 
 
 def _diff_sizes(sides: Sequence[Sequence[Facts]], found: Comparison) -> Iterator[Difference]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
+from ..bench import record
+from ..bench.baseline import DIRECTORY
+from ..bench.sides import CONTROL
 from ..errors import UsageError, VoirError
-from ..files import read_json
 from ..model.catalogue import RUN_METRICS, TASK_METRICS
 from ..model.comparability import ComparedSide
 from ..model.facts import entries, number, part
@@ -17,14 +19,12 @@ from ..rundir.losses import losses_by_step
 from ..rundir.reading import Metrics, Run
 from .runs import facts_of, finished_run, is_run, labelled, run_directory, warn
 
-#: The record of a bench, and the directory of stored ones.
-BENCH, BASELINES = "bench.json", Path("voir-baselines")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..model.facts import Facts
+
 #: Runs of a side whose losses are read.
 MOST_CURVES = 10
-#: The round before the first, which warms up.
-_WARM_UP = 0
-#: The side that is the reference once more.
-_CONTROL = "A2"
 
 
 class NamedSide(NamedTuple):
@@ -34,11 +34,13 @@ class NamedSide(NamedTuple):
         named: What the command line, or the bench, calls it.
         side: What is compared.
         paths: The directories of its runs.
+        threshold: The smallest difference to report, of its bench; None if that is not known.
     """
 
     named: str
     side: ComparedSide
     paths: Sequence[str]
+    threshold: float | None = None
 
 
 def sides_of(names: Sequence[str], baseline: str | None) -> tuple[list[NamedSide], int]:
@@ -56,7 +58,7 @@ def sides_of(names: Sequence[str], baseline: str | None) -> tuple[list[NamedSide
     if baseline is not None and baseline not in names:
         names = [baseline, *(names or ["-1"])]
     found = [(name, one) for name in names or ["-2", "-1"] for one in _found(name)]
-    if len(found) == 1 and "-1" not in names:
+    if len(found) == 1 and "-1" not in names and not found[0][1].side.bench:
         found += [("-1", one) for one in _found("-1")]
     every = [one for _, one in found]
     if len(every) < 2:
@@ -73,16 +75,16 @@ def _lettered(every: Sequence[NamedSide]) -> list[NamedSide]:
     letters, first = iter(ascii_uppercase), dict[str, str]()
     for at, one in enumerate(every):
         bench = one.side.bench
-        name = f"{first.get(bench)}2" if one.side.control else next(letters, f"S{at + 1}")
+        control = one.side.control and bench in first  # Without its reference it is any side.
+        name = f"{first[bench]}2" if control else next(letters, f"S{at + 1}")
         first.setdefault(bench, name)
-        made.append(one._replace(side=one.side._replace(name=name)))
+        made.append(one._replace(side=one.side._replace(name=name, control=control)))
     return made
 
 
 def _found(named: str) -> Iterator[NamedSide]:
     """The sides of one name."""
-    stored = BASELINES / f"{named}.json"
-    for path in (Path(named, BENCH), Path(named), stored):
+    for path in (Path(named, record.FILE), Path(named), Path(DIRECTORY, f"{named}.json")):
         if path.suffix == ".json" and path.name != "run.json" and path.is_file():
             yield from _of_bench(named, path)
             return
@@ -116,18 +118,23 @@ def _repeats(named: str) -> list[Path]:
 def _of_bench(named: str, path: Path) -> Iterator[NamedSide]:
     """The sides of a bench, with the processes that count.
 
-    Rounds count in which no process failed, and that were not repeated. Of runs that are no longer
-    there, as those of a stored baseline, the metric of the bench is all that is known.
+    Rounds count in which no process failed, and that were not repeated; round 0 warms up. Of runs
+    that are no longer there, as those of a stored baseline, only the bench's metric is known.
     """
-    record = _record(path)
-    every = [each for each in entries(record, "processes") if each.get("round") != _WARM_UP]
-    void = {each.get("repeats") for each in every}
-    void |= {each.get("round") for each in every if each.get("exit_status") not in (0, None)}
-    known = {str(side.get("name")): side for side in entries(record, "sides")}
+    facts = record.read(path)
+    every = [each for each in entries(facts, "processes") if _round(each)]
+    void = {_round(each, "repeats") for each in every} - {None}
+    void |= {_round(each) for each in every if each.get("exit_status") not in (0, None)}
+    known = {str(side.get("name")): side for side in entries(facts, "sides")}
+    if all(_round(each) in void or "run" not in each for each in every):
+        what = f"{path}: none of its rounds counts: a process of each failed"
+        raise UsageError("usage", what, "Name another bench.")
     for name in dict.fromkeys([*known, *(str(each.get("side")) for each in every)]):
         own = [each for each in every if str(each.get("side")) == name]
-        kept = [each for each in own if each.get("round") not in void]
-        runs = [(run, each) for each in kept if (run := _run(path.parent, each, record))]
+        kept = [each for each in own if _round(each) not in void]
+        runs = [
+            (run, each) for each in kept if (run := _run(path.parent, each, part(facts, "metric")))
+        ]
         if not runs:
             continue
         about, notes = known.get(name, {}), []
@@ -135,33 +142,31 @@ def _of_bench(named: str, path: Path) -> Iterator[NamedSide]:
             notes.append(f"{len(own) - len(runs)} of {len(own)} processes are not counted")
         if bad := sum(bool(each.get("disturbed")) for _, each in runs):
             notes.append(f"{bad} of {len(runs)} processes were disturbed")
-        yield _side(
+        made = _side(
             f"{named} {name}: {about.get('label') or name}",
             [run for run, _ in runs],
             bench=str(path.resolve()),
-            rounds=[each.get("round") for _, each in runs],
-            control=name == _CONTROL or bool(about.get("control")),
+            rounds=[_round(each) for _, each in runs],
+            control=name == CONTROL or bool(about.get("control")),
             notes=notes,
         )
+        yield made._replace(threshold=number(facts, "threshold"))
 
 
-def _record(path: Path) -> Mapping[str, Any]:
-    remedy = "Name a directory that voir bench has written."
-    try:
-        record = read_json(path)
-    except (OSError, ValueError) as error:
-        raise VoirError("run-unreadable", f"{path} cannot be read: {error}", remedy) from None
-    if not entries(record, "processes"):
-        raise VoirError("not-a-run", f"{path} is not the record of a bench", remedy)
-    return part(record)
+def _round(process: Facts, key: str = "round") -> int | None:
+    found = process.get(key)
+    return found if isinstance(found, int) else None
 
 
-def _run(bench: Path, process: Mapping[str, Any], record: Mapping[str, Any]) -> Run | None:
+def _run(bench: Path, process: Facts, metric: Facts) -> Run | None:
     """The run of a process; one with the bench's metric alone if it is not there."""
     directory = bench / str(process.get("run"))
-    if is_run(directory):
-        return finished_run(directory)
-    key, value = str(part(record, "metric").get("key")), number(process, "value")
+    try:
+        if is_run(directory):
+            return finished_run(directory)
+    except OSError:  # It is too long for a file's name.
+        return None
+    key, value = str(metric.get("key")), number(process, "value")
     if value is None:
         return None
     task, _, path = key.partition(".")
@@ -170,7 +175,7 @@ def _run(bench: Path, process: Mapping[str, Any], record: Mapping[str, Any]) -> 
     }
     facts: dict[str, Any] = {**kept, "ended": process.get("started")}
     if path in TASK_METRICS:
-        unit = str(part(record, "metric").get("unit", "")).removesuffix("/s")
+        unit = str(metric.get("unit", "")).removesuffix("/s")
         facts["tasks"] = {task: {"units": unit, **_nested(path, value)}}
     elif key in RUN_METRICS:
         facts |= _nested(key, value)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from . import catalogue
 from .comparability import doubts, pairs_of, shared_tasks
 from .facts import number, part
-from .intervals import ratio_of_pairs, ratio_over_runs
+from .intervals import beyond, of_pairs, of_unpaired, pairs_for
 from .loss_curves import LossChange, loss_change
 from .step_parts import StepChange, step_change
 
@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from .catalogue import Metric
     from .comparability import ComparedSide, Pairs
     from .facts import Facts
+    from .intervals import Change
 
     Interval = tuple[float, float]
     Values = list[float | None]
+    #: Verdict, reason, sample, ratio and interval.
+    Decided = tuple[str, str, str | None, float | None, Interval | None]
 
 #: The smallest relative difference to report.
 THRESHOLD = 0.01
@@ -61,7 +64,7 @@ class Against(NamedTuple):
     """A figure of one side against that of the reference.
 
     Attributes:
-        ratio: Of their :func:`middle` values; None if not known.
+        ratio: Of their means, geometric if all values are above 0; None if not known.
         interval: The 95 % interval of the ratio; None if not known.
         over: The sample of the interval: ``pairs`` or ``runs``; None without an interval.
     """
@@ -161,15 +164,17 @@ def compare(
         tasks = [[part(run, "tasks", task) for run in side.runs] for side in sides]
         found = [*_rows(task, TASK_FIGURES, tasks, pairs, reference)]
         rows += found
+        judge = _Judge(found, tasks, pairs, reference, threshold)
         for place, side in enumerate(sides):
             if place == reference:
                 continue
             unlike = True
             if len(tasks[place]) + len(tasks[reference]) > 2:
-                both = [*tasks[reference], *tasks[place]]
-                verdict = TaskVerdict(side.name, task, *_decided(found, both, place, threshold))
-                verdicts.append(verdict)
-                unlike = verdict.verdict in (FASTER, SLOWER)
+                control = None if side.control else _control(sides, reference, side)
+                against = pairs_of(sides[control], side) if control is not None else []
+                decided = judge(place, control, against)
+                verdicts.append(TaskVerdict(side.name, task, *decided))
+                unlike = decided[0] in (FASTER, SLOWER)
             if unlike and (step := step_change(tasks[reference], tasks[place], threshold)):
                 steps.append(StepChange(side.name, task, *step))
             if loss := loss_change(_curves(sides[reference], task), _curves(side, task)):
@@ -177,7 +182,6 @@ def compare(
     rows += _rows("", RUN_FIGURES, [side.runs for side in sides], pairs, reference)
     names, notes = [side.name for side in sides], [*doubts(sides, reference)]
     controls = [at for at, side in enumerate(sides) if side.control]
-    verdicts = _guarded(verdicts, sides, reference)
     return Comparison(names, reference, controls, rows, verdicts, steps, losses, notes, threshold)
 
 
@@ -185,22 +189,11 @@ def _curves(side: ComparedSide, task: str) -> list[Mapping[int, float]]:
     return [curves[task] for curves in side.losses if task in curves]
 
 
-def _guarded(
-    verdicts: list[TaskVerdict], sides: Sequence[ComparedSide], reference: int
-) -> list[TaskVerdict]:
-    """The verdicts, none of a bench whose control differs from the reference."""
+def _control(sides: Sequence[ComparedSide], reference: int, side: ComparedSide) -> int | None:
+    """The place of the control of a bench that made both the reference and a side."""
     bench = sides[reference].bench
-    of_bench = {side.name: side.control for side in sides if side.bench == bench}
-    differs = {
-        each.task for each in verdicts
-        if of_bench.get(each.side) and each.verdict in (FASTER, SLOWER)
-    }  # fmt: skip
-    why = "the reference differs from itself, so this machine cannot tell"
-    return [
-        each._replace(verdict=UNDECIDED, why=why)
-        if each.task in differs and of_bench.get(each.side) is False else each
-        for each in verdicts
-    ]  # fmt: skip
+    found = (at for at, one in enumerate(sides) if one.control and one.bench == bench)
+    return next(found, None) if bench == side.bench else None
 
 
 def middle(values: Sequence[float]) -> float:
@@ -235,15 +228,18 @@ def _rows(
 
 
 def _against(before: Values, after: Values, pairs: Pairs) -> Against:
-    over, interval_of = ("pairs", ratio_of_pairs) if pairs else ("runs", ratio_over_runs)
+    change = _change(before, after, pairs)
+    over = "pairs" if pairs else "runs"
+    return Against(change.ratio, change.interval, over if change.interval else None)
+
+
+def _change(before: Values, after: Values, pairs: Pairs) -> Change:
+    """One side against another; without an interval if some of their runs lack the value."""
     if pairs:
         before, after = [before[a] for a, _ in pairs], [after[b] for _, b in pairs]
-    a, b = known(before), known(after)
-    if not a or not b or min(*a, *b) <= 0:
-        return Against()
-    complete = len(a) == len(before) and len(b) == len(after)
-    interval = interval_of(a, b) if complete else None
-    return Against(middle(b) / middle(a), interval, over if interval else None)
+    if None not in (*before, *after):
+        return (of_pairs if pairs else of_unpaired)(known(before), known(after))
+    return of_unpaired(known(before), known(after))._replace(interval=None)
 
 
 def _quartiles(runs: Sequence[Facts]) -> Interval | None:
@@ -251,30 +247,66 @@ def _quartiles(runs: Sequence[Facts]) -> Interval | None:
     return (q1, q3) if q1 is not None and q3 is not None else None
 
 
-def _decided(
-    rows: Sequence[ComparedFigure], every: Sequence[Facts], place: int, threshold: float
-) -> tuple[str, str, str | None, float | None, Interval | None]:
-    """A side's verdict by the steady rate; by the overall rate if a run has no steady one.
+class _Judge:
+    """Decides on the sides of a task, by the steady rate, or else by the overall rate.
 
     Args:
         rows: The task's figures.
-        every: The task of each run of the side and of the reference.
-        place: The side's place.
+        tasks: The task in each run of each side.
+        pairs: For each side, its pairs with the reference.
+        reference: The reference's place.
         threshold: The smallest relative difference to report.
     """
-    steady = all(number(facts, "rate.steady") is not None for facts in every)
-    path, which = ("rate.steady", "steady rate") if steady else ("rate.wall", "overall rate")
-    found = next((row.against[place] for row in rows if row.figure.path == path), None)
-    if found is None or found.ratio is None:
-        return UNDECIDED, "a side has no rate", None, None, None
-    if len({str(facts.get("units")) for facts in every}) > 1:
-        return UNDECIDED, "their units differ", None, None, None
-    if found.interval is None:
-        return UNDECIDED, f"not all runs have the {which}", None, found.ratio, None
-    (low, high), least = found.interval, f"{100 * threshold:g} %"
-    verdict, why = UNDECIDED, f"{which}: more or less than {least}"
-    if low > 1 + threshold or high < 1 - threshold:
-        verdict, why = FASTER if low > 1 else SLOWER, which
-    elif low >= 1 - threshold and high <= 1 + threshold:
-        verdict, why = NO_DIFFERENCE, f"{which}: no difference of more than {least}"
-    return verdict, why, found.over, found.ratio, found.interval
+
+    def __init__(
+        self, rows: Sequence[ComparedFigure], tasks: Sequence[Sequence[Facts]],
+        pairs: Sequence[Pairs], reference: int, threshold: float,
+    ) -> None:  # fmt: skip
+        self._rows, self._tasks, self._pairs = rows, tasks, pairs
+        self._reference, self._threshold = reference, threshold
+
+    def __call__(self, place: int, control: int | None, against: Pairs) -> Decided:
+        """Verdict, reason, sample, ratio and interval of a side.
+
+        Args:
+            place: The side's.
+            control: The place of its bench's control; None for none.
+            against: Its pairs with the control.
+        """
+        every = [*self._tasks[self._reference], *self._tasks[place]]
+        steady = all(number(facts, "rate.steady") is not None for facts in every)
+        path, which = ("rate.steady", "steady rate") if steady else ("rate.wall", "overall rate")
+        values = next((row.values for row in self._rows if row.figure.path == path), None)
+        if values is None:
+            return UNDECIDED, "a side has no rate", None, None, None
+        if len({str(facts.get("units")) for facts in every}) > 1:
+            return UNDECIDED, "their units differ", None, None, None
+        found = self._against_reference(values, place)
+        if found.interval is None:
+            return UNDECIDED, f"not all runs have the {which}", None, found.ratio, None
+        verdict, why = self._judged(found, which, bool(self._pairs[place]))
+        if control is not None and found.ratio is not None:
+            beside = _change(values[control], values[place], against).ratio or 1.0
+            itself = self._against_reference(values, control).interval or (1.0, 1.0)
+            limit = 1 + self._threshold if found.ratio > 1 else 1 - self._threshold
+            alike = beside <= limit if found.ratio > 1 else beside >= limit
+            if beyond(itself, self._threshold) or (verdict in (FASTER, SLOWER) and alike):
+                verdict, why = UNDECIDED, f"{which}: the reference differs from itself"
+        over = "pairs" if self._pairs[place] else "runs"
+        return verdict, why, over, found.ratio, found.interval
+
+    def _against_reference(self, values: Sequence[Values], place: int) -> Change:
+        return _change(values[self._reference], values[place], self._pairs[place])
+
+    def _judged(self, found: Change, which: str, paired: bool) -> tuple[str, str]:
+        low, high = found.interval or (0.0, 2.0)
+        threshold = self._threshold
+        if beyond((low, high), threshold):
+            return FASTER if low > 1 else SLOWER, which
+        if low >= 1 - threshold and high <= 1 + threshold:
+            return NO_DIFFERENCE, f"{which}: no difference of more than {100 * threshold:g} %"
+        more = pairs_for(found, threshold)
+        if more is None:
+            return UNDECIDED, f"{which}: it is about {100 * threshold:g} %"
+        what = "pairs" if paired else "runs a side"
+        return UNDECIDED, f"{which}: about {more:,} more {what} needed"

@@ -197,6 +197,10 @@ def signalled(number: int) -> str:
         return f"killed by signal {number}"
 
 
+#: Larger changes, in percent, are shown as this: intervals over two values can be that wide.
+_LARGEST_CHANGE = 999
+
+
 def change(ratio: float) -> str:
     """A ratio as a signed change: ``+3.1 %``."""
     return f"{_signed(ratio)} %"
@@ -209,4 +213,6 @@ def changes(interval: tuple[float, float]) -> str:
 
 def _signed(ratio: float) -> str:
     changed = round(100 * (ratio - 1), 1) + 0.0  # Avoids -0.
+    if changed > _LARGEST_CHANGE:
+        return f">+{_LARGEST_CHANGE}"
     return f"{changed:+.0f}" if abs(changed) >= 10 else f"{changed:+.1f}"

@@ -18,6 +18,8 @@ _T = (
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
 )  # fmt: skip
 _Z = 1.959964
+#: Logarithm of the largest ratio.
+_MOST = 700.0
 
 
 class Change(NamedTuple):
@@ -47,7 +49,7 @@ def of_pairs(before: Sequence[float], after: Sequence[float]) -> Change:
         return Change(None, None, 0.0, 0)
     if min(*before, *after) > 0:
         mean, variance = _moments([math.log(b / a) for a, b in zip(before, after, strict=True)])
-        return _changed(mean, variance, n, math.exp)
+        return _changed(mean, variance, n, _exp)
     base = abs(math.fsum(before) / n)
     if not base:
         return Change(None, None, 0.0, n)
@@ -58,12 +60,13 @@ def of_pairs(before: Sequence[float], after: Sequence[float]) -> Change:
 def of_unpaired(before: Sequence[float], after: Sequence[float]) -> Change:
     """Processes of one side against those of another: Welch's t, on logarithms if all are above 0.
 
-    Below, on values relative to the size of the first side's mean.
+    Below, on values relative to the size of the first side's mean. One process against several has
+    their variance.
     """
     n = min(len(before), len(after))
     if not n:
         return Change(None, None, 0.0, 0)
-    back: Callable[[float], float] = math.exp
+    back: Callable[[float], float] = _exp
     if min(*before, *after) > 0:
         sides = [[math.log(each) for each in side] for side in (before, after)]
     else:
@@ -74,12 +77,23 @@ def of_unpaired(before: Sequence[float], after: Sequence[float]) -> Change:
         back = _one_more
     (a, va), (b, vb) = map(_moments, sides)
     deviation = math.sqrt(va + vb)
-    if n < 2:
+    sizes = len(before), len(after)
+    parts = [each / size for each, size in zip((va, vb), sizes, strict=True)]
+    if max(sizes) < 2:
         return Change(back(b - a), None, deviation, n)
-    whole, parts = va / len(before) + vb / len(after), 0.0
-    parts += (va / len(before)) ** 2 / (len(before) - 1) + (vb / len(after)) ** 2 / (len(after) - 1)
-    reach = student(whole**2 / parts if parts else 2 * n - 2) * math.sqrt(whole)
+    whole, freedom = sum(parts), float(sum(sizes) - 2)
+    if n < 2:
+        whole = (va + vb) * sum(1 / size for size in sizes)
+    elif whole:
+        freedom = (
+            whole * whole / sum(p * p / (size - 1) for p, size in zip(parts, sizes, strict=True))
+        )
+    reach = student(freedom) * math.sqrt(whole)
     return Change(back(b - a), (back(b - a - reach), back(b - a + reach)), deviation, n)
+
+
+def _exp(logarithm: float) -> float:
+    return math.exp(max(-_MOST, min(logarithm, _MOST)))
 
 
 def _one_more(difference: float) -> float:
@@ -92,7 +106,7 @@ def of_processes(values: Sequence[float]) -> Change:
         return Change(None, None, 0.0, 0)
     positive = min(values) > 0
     mean, variance = _moments([math.log(each) for each in values] if positive else values)
-    return _changed(mean, variance, len(values), math.exp if positive else float)
+    return _changed(mean, variance, len(values), _exp if positive else float)
 
 
 def _changed(mean: float, variance: float, n: int, back: Callable[[float], float]) -> Change:
@@ -119,32 +133,9 @@ def pairs_for(found: Change, threshold: float) -> int | None:
     return None if needed is None else needed - found.n
 
 
-def ratio_of_pairs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
-    """The interval of ``after / before`` over pairs of alternating runs.
-
-    Student's t on differences of logarithms: what slows both runs of a pair cancels out. None for
-    fewer than two pairs, or if a value is not above 0.
-    """
-    if len(before) != len(after) or len(before) < 2 or min(*before, *after) <= 0:
-        return None
-    mean, variance = _moments([math.log(b / a) for a, b in zip(before, after, strict=True)])
-    return _interval(mean, math.sqrt(variance / len(before)), len(before) - 1)
-
-
-def ratio_over_runs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
-    """The interval of ``after / before`` over unpaired runs, one value for each.
-
-    Welch's t on logarithms; a side with a single run takes the variance of the other side. None
-    without a repeat, or if a value is not above 0.
-    """
-    n, m = len(before), len(after)
-    if n + m < 3 or not n or not m or min(*before, *after) <= 0:
-        return None
-    (a, va), (b, vb) = (_moments([math.log(each) for each in side]) for side in (before, after))
-    if n == 1 or m == 1:
-        return _interval(b - a, math.sqrt((va + vb) * (1 / n + 1 / m)), n + m - 2)
-    whole, parts = va / n + vb / m, (va / n) ** 2 / (n - 1) + (vb / m) ** 2 / (m - 1)
-    return _interval(b - a, math.sqrt(whole), whole**2 / parts if parts else n + m - 2)
+def beyond(interval: tuple[float, float], threshold: float) -> bool:
+    """Whether an interval of ratios lies wholly beyond the threshold, in either direction."""
+    return interval[0] > 1 + threshold or interval[1] < 1 - threshold
 
 
 def student(freedom: float) -> float:
@@ -152,17 +143,12 @@ def student(freedom: float) -> float:
 
     Beyond the table it is the first term of the Cornish-Fisher expansion of the normal quantile.
     """
-    whole = max(1, math.floor(freedom))
+    whole = math.floor(freedom) if freedom > 1 else 1  # Also of NaN, from infinite variances.
     return _T[whole - 1] if whole <= len(_T) else _Z + (_Z**3 + _Z) / (4 * whole)
-
-
-def _interval(mean: float, error: float, freedom: float) -> tuple[float, float]:
-    reach = student(freedom) * error
-    return math.exp(mean - reach), math.exp(mean + reach)
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float]:
     """Mean and variance; the variance of one value is 0."""
     mean = math.fsum(values) / len(values)
-    squares = math.fsum((value - mean) ** 2 for value in values)
+    squares = math.fsum((value - mean) * (value - mean) for value in values)
     return mean, squares / max(1, len(values) - 1)

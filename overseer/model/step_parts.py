@@ -54,10 +54,10 @@ def step_change(
     a, b = seconds
     changes = {name: b.get(name, 0.0) - a.get(name, 0.0) for name in {**a, **b}}
     whole, least_seconds = sum(changes.values()), least * sum(a.values())
-    if abs(whole) <= least_seconds:
+    if not whole or abs(whole) <= least_seconds:
         # Steps of ranks that wait for each other take equally long.
         waits = changes.pop("communication", 0.0)
-        if abs(waits) <= least_seconds or not changes:
+        if not waits or abs(waits) <= least_seconds or not changes:
             return None
         most = min(changes.items(), key=lambda each: each[1] / waits)
         return whole, [most, ("communication", waits)]
@@ -80,4 +80,4 @@ def _seconds(task: Facts) -> dict[str, float]:
     if not split:
         split = {name: number(task, f"{name}.seconds") for name in ("loading", "compute")}
     known = {name: value for name, each in split.items() if (value := number(each)) is not None}
-    return {name: value / steps for name, value in known.items()} if steps else {}
+    return {name: value / steps for name, value in known.items()} if steps and steps > 0 else {}

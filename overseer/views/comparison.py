@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..errors import clean
 from ..model.catalogue import RATE, SECONDS
 from ..model.comparison import FASTER, SLOWER, known, middle
-from ..model.facts import duration, figure, rates
+from ..model.facts import change, changes, duration, figure, rates
 from .summary import head_of
 from .text import TO, Layout, Piece, Row, cells, cut, row, table
 
@@ -32,8 +32,6 @@ _NAME, _VALUE = 15, 17
 _NARROW_NAME, _WIDE = 13, 21
 #: Differences between the runs that are shown under one head.
 _MOST = 12
-#: Larger changes, in percent, are not shown: intervals over two or three runs can be that wide.
-_LARGEST = 999
 #: Units of times of a step.
 _SCALES = ((1e6, "µs"), (1e3, "ms"), (1.0, "s"))
 _SINGLE = (
@@ -225,7 +223,7 @@ def changed(against: Against | TaskVerdict | None) -> str:
     """A change with its interval; empty without one, as it may be chance."""
     if against is None or against.ratio is None or against.interval is None:
         return ""
-    return f"{_signed(against.ratio)} % ({' to '.join(map(_signed, against.interval))})"
+    return f"{change(against.ratio)} ({changes(against.interval)})"
 
 
 def _known(one: ComparedFigure, at: int, found: Comparison, sides: Sequence[ShownSide]) -> str:
@@ -237,13 +235,6 @@ def _known(one: ComparedFigure, at: int, found: Comparison, sides: Sequence[Show
     ]
     are = "are steady" if one.figure.path == "rate.steady" else "have it"
     return f"{', '.join(few)} runs {are}" if few else ""
-
-
-def _signed(ratio: float) -> str:
-    change = round(100 * (ratio - 1), 1) + 0.0  # Avoids -0.
-    if change > _LARGEST:
-        return f">+{_LARGEST}"
-    return f"{change:+.0f}" if abs(change) >= 10 else f"{change:+.1f}"
 
 
 # Verdicts and differences
@@ -275,17 +266,17 @@ def no_verdict(found: Comparison) -> str:
 def concluded(verdict: TaskVerdict, found: Comparison) -> tuple[str, str]:
     """A verdict in words, and why."""
     task, reference = clean(verdict.task), found.sides[found.reference]
-    change = changed(verdict)
+    shown = changed(verdict)
     if verdict.side not in found.plain:
         differs = "differs from" if verdict.verdict in (FASTER, SLOWER) else "against"
-        return f"{task}: {reference} {differs} itself, {change}", verdict.why
+        return f"{task}: {reference} {differs} itself, {shown}", verdict.why
     several = len(found.plain) > 2
     if verdict.verdict in (FASTER, SLOWER):
         than = f" than {reference}" if several else ""
-        return f"{task}: {verdict.side} is {verdict.verdict}{than}, {change}", verdict.why
+        return f"{task}: {verdict.side} is {verdict.verdict}{than}, {shown}", verdict.why
     which = f"{task}: {verdict.side}" if several else task
     said = f"{which}: {verdict.verdict}"
-    return f"{said}, {change}" if change else said, verdict.why
+    return f"{said}, {shown}" if shown else said, verdict.why
 
 
 def step_text(step: StepChange) -> str:

@@ -187,7 +187,13 @@ def bench(directory: Path, pace: float, noise: float = 0.001, rounds: int = 4) -
     sides = [{"name": "A", "label": "main 4f2a1c"}, {"name": "B", "label": "HEAD 077be4"}]
     sides.append({"name": "A2", "label": "main 4f2a1c", "control": True})
     metric = {"key": "train.rate.steady", "unit": "items/s", "better": "up"}
-    record = {"schema": 1, "metric": metric, "sides": sides, "processes": processes}
+    record = {
+        "schema": 1,
+        "threshold": 0.02,
+        "metric": metric,
+        "sides": sides,
+        "processes": processes,
+    }
     (directory / "bench.json").write_text(json.dumps(record))
 
 
@@ -202,6 +208,8 @@ def test_the_sides_of_a_bench_are_compared_in_pairs(
     (tmp_path / "bench/bench.json").write_text(json.dumps(record))
     golden("compare/bench.80.txt", said("compare", "bench"))
     found = as_json("bench")
+    assert found["threshold"] == 0.02
+    assert as_json("bench", "--threshold", "0")["threshold"] == 0
     assert [len(side["runs"]) for side in found["sides"]] == [3, 3, 3]
     assert [(v["side"], v["verdict"], v["over"]) for v in found["verdicts"]] == [
         ("B", "slower", "pairs"),
@@ -218,6 +226,15 @@ def test_a_bench_whose_control_differs_has_no_verdict(tmp_path: Path) -> None:
     told = " ".join(said("compare", str(tmp_path / "bench")).split())
     assert "train: inconclusive, " in told
     assert "train: A differs from itself, -4.0 % (" in told
+    for process in record["processes"]:  # B is 4 % slower than A, and not than the control.
+        factor = {"A2": 1.0, "B": 1.0}.get(process["side"], 1.04)
+        file = tmp_path / "bench" / process["run"] / "run.json"
+        facts = json.loads(file.read_text())
+        noise = 1 - 0.1 * (process["round"] % 2) * (process["side"] == "A2")
+        facts["tasks"]["train"]["rate"]["steady"] = 1000 * factor * noise
+        file.write_text(json.dumps(facts))
+    told = " ".join(said("compare", str(tmp_path / "bench")).split())
+    assert "train: inconclusive, -3.8 % (-3.8 to -3.8)" in told
 
 
 def test_two_benches_and_a_stored_baseline_are_not_paired(

@@ -62,7 +62,7 @@ VERDICTS = [
     ([1000, 1010], [800, 805], SLOWER, "steady rate"),
     ([1000, 1001, 1000], [1030, 1031, 1030], FASTER, "steady rate"),
     ([1000, 1001, 1000], [1002, 1001, 1000], NO_DIFFERENCE, "no difference of more than 1 %"),
-    ([1000, 1020], [1015, 1030], UNDECIDED, "more or less than 1 %"),
+    ([1000, 1020], [1015, 1030], UNDECIDED, "more runs a side needed"),
     ([1000], [1200, 1201], FASTER, "steady rate"),
 ]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from overseer.model.intervals import ratio_of_pairs, ratio_over_runs, student
+from overseer.model.intervals import of_pairs, of_unpaired, student
 
 
 def runs(random: Random, truth: float, count: int) -> list[float]:
@@ -16,8 +16,8 @@ def runs(random: Random, truth: float, count: int) -> list[float]:
 
 
 SIZES = [(2, 2), (3, 3), (5, 3), (1, 4), (10, 10)]
-COMPARED = [(ratio_over_runs, *sizes, 0.0, 0) for sizes in SIZES]
-COMPARED += [(ratio_of_pairs, n, n, 0.3, 30) for n in (2, 5, 10)]
+COMPARED = [(of_unpaired, *sizes, 0.0, 0) for sizes in SIZES]
+COMPARED += [(of_pairs, n, n, 0.3, 30) for n in (2, 5, 10)]
 
 
 @pytest.mark.parametrize(("interval", "first", "second", "drift", "least"), COMPARED)
@@ -27,8 +27,10 @@ def test_one_interval_in_twenty_misses_the_truth_and_the_machine_may_drift_under
     random, missed = Random(1), 0
     for _ in range(1000):
         sides = (runs(random, truth, n) for truth, n in ((1.0, first), (1.3, second)))
-        found = interval(*([r * math.exp(drift * i) for i, r in enumerate(s)] for s in sides))
-        missed += not found[0] <= 1.3 <= found[1]
+        low, high = interval(
+            *([r * math.exp(drift * i) for i, r in enumerate(s)] for s in sides)
+        ).interval
+        missed += not low <= 1.3 <= high
     assert least <= missed <= 75
 
 
@@ -36,29 +38,34 @@ def test_the_interval_of_pairs_is_that_of_the_paired_t_test() -> None:
     """Student's own data (1908): hours of sleep that two drugs gave to ten patients."""
     first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
     second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
-    found = ratio_of_pairs([*map(math.exp, first)], [*map(math.exp, second)])
+    found = of_pairs([*map(math.exp, first)], [*map(math.exp, second)]).interval
     assert found is not None
     assert [*map(math.log, found)] == pytest.approx([0.7001, 2.4599], abs=1e-3)
 
 
 def test_the_interval_over_runs_is_that_of_welchs_test() -> None:
-    found = ratio_over_runs([*map(math.exp, (1, 2, 3, 4))], [*map(math.exp, (2, 4, 9))])
+    found = of_unpaired([*map(math.exp, (1, 2, 3, 4))], [*map(math.exp, (2, 4, 9))]).interval
     assert found is not None
     # The difference 2.5, its error 2.179 and 2.39 degrees of freedom, taken for 2.
     assert [*map(math.log, found)] == pytest.approx([2.5 - 9.374, 2.5 + 9.374], abs=0.01)
 
 
 def test_runs_that_are_the_same_leave_no_doubt() -> None:
-    for interval in (ratio_over_runs, ratio_of_pairs):
-        assert interval([2.0, 2.0], [3.0, 3.0]) == pytest.approx((1.5, 1.5))
+    for interval in (of_unpaired, of_pairs):
+        assert interval([2.0, 2.0], [3.0, 3.0]).interval == pytest.approx((1.5, 1.5))
 
 
-@pytest.mark.parametrize("sides", [([1.0], [2.0]), ([], [1.0, 2.0]), ([1.0, 0.0], [1.0, 2.0])])
-def test_without_a_repeat_or_with_zeros_there_is_no_interval(
-    sides: tuple[list[float], list[float]],
-) -> None:
-    assert ratio_over_runs(*sides) is None
-    assert ratio_of_pairs(*sides) is None
+@pytest.mark.parametrize("interval", [of_pairs, of_unpaired])
+def test_without_a_repeat_there_is_a_ratio_and_no_interval(interval: Any) -> None:
+    assert interval([1.0], [2.0])[:2] == (pytest.approx(2), None)
+    assert interval([], [])[:2] == (None, None)
+
+
+def test_values_that_are_not_above_0_are_compared_by_their_differences() -> None:
+    for interval in (of_pairs, of_unpaired):
+        found = interval([2.0, 0.0, 4.0], [3.0, 1.0, 5.0])
+        assert found.ratio == pytest.approx(1.5)
+        assert interval([0.0, 0.0], [1.0, 2.0])[:2] == (None, None)
 
 
 def test_students_quantiles_are_those_of_the_tables() -> None:
