@@ -30,8 +30,7 @@ NOTES = ["disturbed rounds: 3 (again: 12); for example, other programs used 31 %
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_bench_is_shown_as_the_golden_text(width: int) -> None:
-    shown = "".join(line(*each) for each in LINES)
-    shown += "\n" + sides_table(SIDES, "items/s", width)
+    shown = sides_table(SIDES, "items/s", width)
     shown += "\n" + conclusion([("inconclusive", WHY)], RULES, NOTES, ["--runs 12"], width, False)
     shown += "\n" + sides_table(SIDES[:1], "items/s", width)
     file = GOLDEN / f"{width}.txt"
@@ -42,7 +41,16 @@ def test_a_bench_is_shown_as_the_golden_text(width: int) -> None:
     assert max(map(len, shown.splitlines())) <= width
 
 
+def test_a_process_is_a_line() -> None:
+    lines = [
+        "     0  A     14.2 s  14.2 s · warm-up, not counted\n",
+        "     1  A2    14.2 s  1,396 items/s\n",
+        "    12  B     15.5 s  1,271 items/s · its GPU was throttled (power) · repeats round 3\n",
+    ]
+    assert [line(*each) for each in LINES] == lines
+
+
 def test_values_have_their_units() -> None:
     units = [(1234.6, "items/s"), (0.25, "s"), (2**30, "B"), (0.9583, "1"), (61.0, "°C")]
     shown = [text_of(*each) for each in units]
-    assert shown == ["1,235 items/s", "0.25 s", "1.00 GiB", "0.9583", "61 °C"]
+    assert shown == ["1,235 items/s", "0.25 s", "1 GiB", "0.9583", "61 °C"]
