@@ -143,7 +143,7 @@ def _of_bench(named: str, path: Path) -> Iterator[NamedSide]:
         if bad := sum(bool(each.get("disturbed")) for _, each in runs):
             notes.append(f"{bad} of {len(runs)} processes were disturbed")
         made = _side(
-            f"{named} {name}: {about.get('label') or name}",
+            f"{about.get('label') or ('control' if name == CONTROL else name)} · {named}",
             [run for run, _ in runs],
             bench=str(path.resolve()),
             rounds=[_round(each) for _, each in runs],

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from . import catalogue
 from .comparability import doubts, pairs_of, shared_tasks
 from .facts import number, part
-from .intervals import beyond, of_pairs, of_unpaired, pairs_for
+from .intervals import Change, beyond, of_pairs, of_unpaired, pairs_for
 from .loss_curves import LossChange, loss_change
 from .step_parts import StepChange, step_change
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .catalogue import Metric
     from .comparability import ComparedSide, Pairs
     from .facts import Facts
-    from .intervals import Change
 
     Interval = tuple[float, float]
     Values = list[float | None]
@@ -64,7 +63,7 @@ class Against(NamedTuple):
     """A figure of one side against that of the reference.
 
     Attributes:
-        ratio: Of their means, geometric if all values are above 0; None if not known.
+        ratio: Of their geometric means; None if not known, or if a value is not above 0.
         interval: The 95 % interval of the ratio; None if not known.
         over: The sample of the interval: ``pairs`` or ``runs``; None without an interval.
     """
@@ -237,9 +236,12 @@ def _change(before: Values, after: Values, pairs: Pairs) -> Change:
     """One side against another; without an interval if some of their runs lack the value."""
     if pairs:
         before, after = [before[a] for a, _ in pairs], [after[b] for _, b in pairs]
-    if None not in (*before, *after):
-        return (of_pairs if pairs else of_unpaired)(known(before), known(after))
-    return of_unpaired(known(before), known(after))._replace(interval=None)
+    a, b = known(before), known(after)
+    if not a or not b or min(*a, *b) <= 0:  # Nothing is relative to a pause of 0 seconds.
+        return Change(None, None, 0.0, 0)
+    if len(a) < len(before) or len(b) < len(after):
+        return of_unpaired(a, b)._replace(interval=None)
+    return (of_pairs if pairs else of_unpaired)(a, b)
 
 
 def _quartiles(runs: Sequence[Facts]) -> Interval | None:

@@ -35,8 +35,8 @@ _MOST = 12
 #: Units of times of a step.
 _SCALES = ((1e6, "µs"), (1e3, "ms"), (1.0, "s"))
 _SINGLE = (
-    "one run a side: no verdict. Repeat them to see what the next ones would show: voir compare "
-    "A1,A2,A3 B1,B2,B3"
+    "one run a side: no verdict. voir bench repeats them in pairs; or name repeated runs: "
+    "voir compare A1,A2,A3 B1,B2,B3"
 )
 
 
@@ -269,7 +269,7 @@ def concluded(verdict: TaskVerdict, found: Comparison) -> tuple[str, str]:
     shown = changed(verdict)
     if verdict.side not in found.plain:
         differs = "differs from" if verdict.verdict in (FASTER, SLOWER) else "against"
-        return f"{task}: {reference} {differs} itself, {shown}", verdict.why
+        return f"{task}: {reference} {differs} itself, {shown}", ""
     several = len(found.plain) > 2
     if verdict.verdict in (FASTER, SLOWER):
         than = f" than {reference}" if several else ""

@@ -64,7 +64,7 @@ def _verdicts(found: Comparison) -> Iterator[str]:
         yield escaped(no_verdict(found))
     for verdict in found.verdicts:
         said, why = concluded(verdict, found)
-        yield f"**{escaped(said)}**, {escaped(why)}"
+        yield f"**{escaped(said)}**" + (f", {escaped(why)}" if why else "")
 
 
 def _table(found: Comparison, sides: Sequence[ShownSide], task: str) -> str:

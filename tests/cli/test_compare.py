@@ -253,7 +253,7 @@ def test_two_benches_and_a_stored_baseline_are_not_paired(
     stored["sides"] = stored["sides"][:1]
     (tmp_path / "voir-baselines/main.json").write_text(json.dumps(stored))
     text = said("compare", "new", "--baseline", "main")
-    assert "A main A: main 4f2a1c · 4 runs" in text
+    assert "A main 4f2a1c · main · 4 runs" in text
     assert "train: C is slower than A, -50 %" in text
     assert "B, C, B2: not paired with A" in text
 
