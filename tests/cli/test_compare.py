@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -325,6 +327,37 @@ def test_what_is_no_record_of_a_bench_is_refused(tmp_path: Path) -> None:
         (tmp_path / "bench.json").write_text(content)
         with pytest.raises(VoirError, match=r"cannot be read|not the record of a bench"):
             said("compare", str(tmp_path))
+
+
+ODD = (None, True, -1, 1e308, "NaN", "x" * 300, [], {}, [1], {"a": 1})
+
+
+def test_a_damaged_record_of_a_bench_is_read_or_refused(tmp_path: Path) -> None:
+    bench(tmp_path, 0.96, rounds=2)
+    record = json.loads((tmp_path / "bench.json").read_text())
+    for number in range(150):
+        random, changed = Random(number), json.loads(json.dumps(record))
+        for one in (changed, *changed["processes"][: random.randrange(6)], changed["sides"][0]):
+            one[random.choice([*one])] = random.choice(ODD)
+        (tmp_path / "bench.json").write_text(json.dumps(changed))
+        with suppress(VoirError):
+            assert said("compare", str(tmp_path), "--markdown")
+
+
+def test_a_bench_of_which_no_round_counts_says_so(tmp_path: Path) -> None:
+    bench(tmp_path, 0.96, rounds=2)
+    record = json.loads((tmp_path / "bench.json").read_text())
+    for process in record["processes"]:
+        process["exit_status"] = 1
+    (tmp_path / "bench.json").write_text(json.dumps(record))
+    with pytest.raises(VoirError, match="none of its rounds counts"):
+        said("compare", str(tmp_path))
+    alone = {**record, "sides": record["sides"][:1], "processes": record["processes"][::3]}
+    for process in alone["processes"]:
+        process["exit_status"] = 0
+    (tmp_path / "bench.json").write_text(json.dumps(alone))
+    with pytest.raises(VoirError, match="alone has nothing to be compared with"):
+        said("compare", str(tmp_path))
 
 
 def test_jobs_are_compared_by_the_rates_of_all_their_ranks(tmp_path: Path) -> None:

@@ -147,6 +147,17 @@ def test_of_identical_programs_hardly_any_are_called_different_and_3_percent_is_
     assert sum(judged(1.03) == FASTER for _ in range(100)) >= 90
 
 
+def test_unpaired_runs_of_identical_programs_are_hardly_ever_called_different() -> None:
+    random = Random(2)
+
+    def judged(truth: float) -> str:
+        a, b = ([1000 * t * math.exp(random.gauss(0, 0.01)) for _ in range(10)] for t in (1, truth))
+        return compare([*map(run, a)], [*map(run, b)]).verdicts[0].verdict
+
+    assert sum(judged(1.0) in (FASTER, SLOWER) for _ in range(200)) <= 1
+    assert sum(judged(1.03) == FASTER for _ in range(100)) >= 90
+
+
 def test_without_a_steady_rate_repeats_are_compared_by_their_overall_rate() -> None:
     sides = [[run(rate, steady=False) for rate in rates] for rates in ((10, 10.1), (20, 20.1))]
     (repeats,) = compare(*sides).verdicts
