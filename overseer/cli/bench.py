@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import REMAINDER, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -66,8 +66,18 @@ def parser() -> CommandParser:
     made.add_argument("--baseline", metavar="NAME", help="compare with that result")
     made.add_argument("--fail-on", choices=["regression", "difference"], default="regression",
         help="what exit status 1 stands for (default: regression)")  # fmt: skip
-    made.add_argument("command", nargs=REMAINDER, metavar="SCRIPT", help="the script")
     return made
+
+
+def _parsed(argv: Sequence[str]) -> Namespace:
+    """The options, with ``command``: all words from the script, or ``-m``, on."""
+    made, at = parser(), 0
+    while at < len(argv) and argv[at].startswith("-") and not argv[at].startswith(("-m", "-c")):
+        action = made._option_string_actions.get(argv[at])
+        at += 2 if action is not None and action.nargs is None else 1
+    options = made.parse_args([*argv[:at]])
+    options.command = [*argv[at:]]
+    return options
 
 
 def add_limits(made: CommandParser) -> None:
@@ -99,7 +109,7 @@ def bench(argv: list[str], terminal: Terminal) -> Generator[str, None, int]:
     Raises:
         VoirError: A wrong option, or a side that cannot be run.
     """
-    options = parser().parse_args(argv)
+    options = _parsed(argv)
     with ExitStack() as undo:
         trees = _worktrees(options, undo)
         compared = _sides(options, trees)
