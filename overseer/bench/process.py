@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,38 +46,67 @@ def command(side: Side, run: Path, options: Sequence[str]) -> list[str]:
     return [*start, "--quiet", "--run-dir", str(run), *options, *side.command]
 
 
-def execute(line: Sequence[str], side: Side, directory: Path, output: Path) -> Ended:
-    """Run a command line to its end.
+class Interrupts:
+    """Lets a bench end in order on Ctrl-C and SIGTERM; a context manager.
 
-    A Ctrl-C reaches it too, as it is in the same process group; a second one kills it.
+    Ctrl-C reaches the script too, as it is in the same process group. The bench waits for its end;
+    a second Ctrl-C kills it. SIGTERM ends the script, and leaves by ``SystemExit``.
 
-    Args:
-        line: The command line.
-        side: Its side, for the environment.
-        directory: Where it runs.
-        output: The file for its stdout and stderr. Its stdin is empty.
-
-    Raises:
-        KeyboardInterrupt: After it has ended.
-        OSError: It cannot be started, or the file cannot be written.
+    Attributes:
+        asked: Whether the bench is to end.
     """
-    with output.open("wb") as file:
-        began = perf_counter()
-        process = subprocess.Popen(line, cwd=directory, env={**os.environ, **side.env},
-            stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)  # fmt: skip
-        try:
-            status = process.wait()
-        except KeyboardInterrupt:
-            with suppress(KeyboardInterrupt):
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Interrupts:
+        self._before = [signal.signal(signal.SIGINT, self._interrupt),
+            signal.signal(signal.SIGTERM, self._terminate)]  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), self._before, strict=True):
+            signal.signal(number, handler)
+
+    def _interrupt(self, signum: int, frame: object) -> None:
+        if self.asked and self._running is not None:
+            self._running.kill()
+        self.asked = True
+
+    def _terminate(self, signum: int, frame: object) -> None:
+        raise SystemExit(128 + signum)
+
+    def execute(self, line: Sequence[str], side: Side, directory: Path, output: Path) -> Ended:
+        """Run a command line to its end.
+
+        Args:
+            line: The command line.
+            side: Its side, for the environment.
+            directory: Where it runs.
+            output: The file for its stdout and stderr. Its stdin is empty.
+
+        Raises:
+            KeyboardInterrupt: The bench is to end; after the process has ended.
+            OSError: It cannot be started, or the file cannot be written.
+        """
+        if self.asked:
+            raise KeyboardInterrupt
+        with output.open("wb") as file:
+            began = perf_counter()
+            self._running = process = subprocess.Popen(line, cwd=directory,
+                env={**os.environ, **side.env}, stdin=subprocess.DEVNULL, stdout=file,
+                stderr=subprocess.STDOUT)  # fmt: skip
+            try:
+                status = process.wait()
+            except BaseException:
+                process.terminate()
                 process.wait()
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-            raise
-        except BaseException:  # SIGTERM: of the bench alone.
-            process.terminate()
-            process.wait()
-            raise
+                raise
+            finally:
+                self._running = None
+        if self.asked:
+            raise KeyboardInterrupt
         return Ended(perf_counter() - began, status)
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 from argparse import Namespace
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Generator
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ..bench import baseline, judging, record
 from ..bench.experiment import Experiment, Limits
 from ..bench.judging import Verdict
 from ..bench.metric import Process
-from ..bench.process import Ended, claim, command, execute, tail
+from ..bench.process import Ended, Interrupts, claim, command, tail
 from ..bench.record import Measured
 from ..bench.sides import CONTROL, Side
 from ..bench.worktrees import HERE, Worktrees
@@ -51,7 +50,7 @@ class BenchRun:
         self._options, self._argv, self._trees = options, argv, trees
         self._directory, self._terminal = directory, terminal
         self._notes = list[str]()
-        self._started = datetime.now(UTC).isoformat()
+        self._started, self._interrupts = datetime.now(UTC).isoformat(), Interrupts()
         until = options.until or (UNTIL if len(compared) == 1 else None)
         self._base = baseline.read(options.baseline) if options.baseline else None
         self._experiment = Experiment(
@@ -75,7 +74,7 @@ class BenchRun:
         for side in self._sides if len(self._sides) > 1 else []:
             yield f"  {side.name:<9} {clean(side.label)}\n"
         try:
-            with terminating(), ProgressBar(options.runs) as progress:
+            with self._interrupts, ProgressBar(options.runs) as progress:
                 for done in experiment.run():
                     self._write()
                     shown = self._line(done)
@@ -121,7 +120,8 @@ class BenchRun:
         stop = ["--stop", str(self._options.steps)] if self._options.steps else []
         path = (self._directory / run).absolute()
         try:
-            return execute(command(side, path, stop), side, where, path.with_suffix(".out"))
+            line, output = command(side, path, stop), path.with_suffix(".out")
+            return self._interrupts.execute(line, side, where, output)
         except OSError as error:
             what = f"voir bench: {error.filename or side.python}: {error.strerror}"
             raise VoirError("record-unwritable", what, "Free or choose another disk.") from None
@@ -301,17 +301,3 @@ def _given(path: Path, key: str) -> Generator[float]:
         found = number(event, key)
         if found is not None:
             yield found
-
-
-@contextmanager
-def terminating() -> Iterator[None]:
-    """Leave by an exception on SIGTERM, so that worktrees are removed and the script is ended."""
-
-    def leave(signum: int, frame: object) -> NoReturn:
-        raise SystemExit(128 + signum)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import VoirError
 from ..model.diagnosis import diagnose
-from ..model.facts import at, entries, main_task, number, ordered, part
+from ..model.facts import at, entries, main_task, number, ordered, part, wall_seconds
 from ..recorder.sites import PARTS
 from ..rundir.reading import OF_PROCESS, Run
 from .checks import checks_of
@@ -196,14 +196,20 @@ def _known(made: dict[str, Any]) -> dict[str, Any]:
 def _rate(
     tasks: list[Mapping[str, Any]], one_each: list[Mapping[str, Any]] | None
 ) -> dict[str, Any]:
-    """The job's rate: the sum over different batches; of the job's step if that is unknown."""
+    """The job's rate: the sum over different batches; None if these are unknown.
+
+    The overall rate is that of all items, in the time of the rank that trained longest.
+    """
     made: dict[str, Any] = {
         "n": min((n for task in tasks if (n := number(task, "rate.n")) is not None), default=None),
         "skipped": _most(tasks, "rate.skipped"),
         "clock": at(tasks[0], "rate.clock"),
     }
-    for key in ("wall", "steady", "median"):
+    for key in ("steady", "median"):
         made[key] = _sum(one_each, f"rate.{key}") if one_each is not None else None
+    items = _sum(one_each, "items") if one_each is not None else None
+    seconds = max((each for task in tasks if (each := wall_seconds(task))), default=None)
+    made["wall"] = items / seconds if items and seconds else None
     return made
 
 
@@ -346,7 +352,11 @@ def _attempt(run: Run) -> dict[str, Any]:
 def _host(run: Run, every: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The first machine, sampled by its first rank, with the use of all ranks there as script's."""
     if run.starter is not None:  # What it started is among its processes.
-        return dict(part(run.starter.facts, "host")) or None
+        host = {name: {**part(run.starter.facts, "host", name)} for name in
+            part(run.starter.facts, "host")}  # fmt: skip
+        if process := part(host.get("memory"), "process"):  # It grows as these start.
+            host["memory"]["process"] = {k: v for k, v in process.items() if k != "growth"}
+        return host or None
     first = every[0]
     host = {name: {**part(first, "host", name)} for name in part(first, "host")}
     if not host or at(first, "host.cpu.limited_by") == "affinity":  # Each rank may have its own.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..model.diagnosis import MIN_DIAGNOSED_SECONDS, Diagnosis
-from ..model.facts import duration, main_task, number, part, percent
+from ..model.facts import duration, entries, main_task, number, part, percent
 from ..recorder.sites import PARTS
 from .straggler import CONSTANT, ONE_OFF, RECURRING, ROTATING
 
@@ -36,6 +36,8 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     Args:
         facts: Those of the job, as :func:`~overseer.job.figures.job_facts` makes them.
     """
+    if hangs := _hang(part(facts, "job", "idle")):
+        return hangs
     task = main_task(facts) or {}
     found = part(task, "straggler")
     cost = number(found, "gain") or 0.0
@@ -55,6 +57,19 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
         why += ", another each time"
     then = "what varies from step to step: sizes of batches, loading, other programs"
     return Diagnosis("waiting for other ranks", why, then).as_facts()
+
+
+def _hang(idle: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The verdict on ranks that make no step any more."""
+    doing = entries(idle, "doing")
+    if not doing:
+        return None
+    first = doing[0].get("ranks")
+    who = f"rank {first[0]}" if isinstance(first, list) and first else "one rank"
+    what = doing[0].get("what")
+    where = f": {who} is in {what}" if what else ""
+    why = f"no step for {duration(number(idle, 'seconds'))}{where}"
+    return Diagnosis("hang", why, f"{who}: where its threads are: py-spy dump").as_facts()
 
 
 def _mean_waiting(task: Mapping[str, Any]) -> float:

@@ -74,7 +74,8 @@ class Diagnosis:
     Attributes:
         verdict: One of ``loader-bound``, ``compute-bound``, ``host-bound``, ``pause-heavy``,
             ``memory growing``, ``throttled``, ``never steady``, ``waiting for other ranks``,
-            ``no bottleneck found``; of a job also ``straggler``, ``communication-bound``.
+            ``no bottleneck found``; of a job also ``straggler``, ``communication-bound``,
+            ``hang``.
         why: The figure that shows it.
         next: What to try, if anything.
     """

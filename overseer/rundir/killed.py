@@ -24,7 +24,7 @@ from .steps import STEPS_FILE
 RUNNING = "running"
 #: What a run is doing outside of all that is recorded.
 OTHER_CODE = "other code"
-#: Up to so many ns, a kill is right after a step: voir samples ten times a second.
+#: Up to so many ns, a kill is soon after a step: steps are counted ten times a second.
 SOON = 50_000_000
 
 
@@ -125,7 +125,7 @@ def _after(found: Header, now: int) -> str:
     steps, ns = found.control[k.WORD_STEPS], now - found.control[k.WORD_STEPPED]
     if not steps:
         return ""
-    return f"{_seconds(ns) if ns >= SOON else 'right'} after step {steps:,}"
+    return f"{_seconds(ns) if ns >= SOON else 'soon'} after step {steps:,}"
 
 
 def _seconds(ns: int) -> str:

@@ -186,7 +186,8 @@ class Recording:
         with self._making:
             if self._timer is None and not self._run.outcome.over:
                 with acting("the record"):  # Not on the thread of the first event.
-                    first = RANK_BEGINS if self._in_job else INTERVAL
+                    soon = self._in_job or self._run.joins
+                    first = RANK_BEGINS if soon else INTERVAL
                     self._timer = self._run.every(INTERVAL, self.flush, first=first)
                 self._timer.__enter__()
 

@@ -57,7 +57,10 @@ def of_task(run: Facts, task: Facts) -> Iterator[Row]:
     yield row(
         _several(run),
         f"{TO.join(dict.fromkeys(ends))} {units}/s each" if len(ends) == 2 else None,
-        f"slowest {slowest:.0f}" if slowest is not None and _differ(task, "rate") else None,
+        # Of ranks that wait for each other, it would be noise, or who waits longest.
+        f"slowest {slowest:.0f}"
+        if slowest is not None and not all(waits) and _differ(task, "rate")
+        else None,
         f"waiting {TO.join(dict.fromkeys(filter(None, waits)))}" if all(waits) else None,
         Piece(
             f"{steps[0]:,.0f}{TO}{steps[1]:,.0f} steps" if _differ(task, "steps") else "", "warn"

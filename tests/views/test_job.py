@@ -46,7 +46,7 @@ def test_a_job_tells_its_ranks_and_who_failed_first() -> None:
         "voir: main.py · 12 of 16 ranks · 2 hosts · attempt 2 · rank 2: exit status 2"
     )
     expected = (
-        f"    ranks   10.0{TO}20.0 items/s each · slowest 3 · waiting 10 %{TO}40 %",
+        f"    ranks   10.0{TO}20.0 items/s each · waiting 10 %{TO}40 %",
         f"    late    {WHY}",
         "  rank 2    exit status 2 · the first to fail",
         f"  rank {1 + MOST_RANKS}    exit status {1 + MOST_RANKS}",
