@@ -133,6 +133,7 @@ def _torch(
         ov.report(Problem("late-hooks", "auto", f"voir cannot see calls of models: {why}"))
     pytorch.gradients(places, torch)
     pytorch.optimizers(places, sys.modules["torch.optim.optimizer"])
+    pytorch.parameters(places, sys.modules["torch.optim.optimizer"], ov.summary)
     distributed.reducers(places, torch)
     parallel.modules(places, batches(), torch)
     ov.measuring.begin()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
+from contextlib import suppress
+from functools import partial, wraps
 
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
@@ -84,6 +85,27 @@ def optimizers(places: Places, optimizer: Any) -> None:
     site = table.add(k.ZERO_GRAD, "Optimizer.zero_grad")
     zeroed = recorder.span(site, k.ZERO_GRAD, kind.zero_grad)
     places.put(kind, "zero_grad", recorder.method(zeroed))
+
+
+def parameters(places: Places, optimizer: Any, summary: dict[str, Any]) -> None:
+    """Count the elements of all parameters that optimizers are given, in ``run.json``.
+
+    Args:
+        places: Where callables are placed.
+        optimizer: ``torch.optim.optimizer``.
+        summary: Receives ``parameters``.
+    """
+    kind = optimizer.Optimizer
+    add = kind.add_param_group
+
+    @wraps(add)
+    def add_param_group(self: Any, *args: Any, **kwargs: Any) -> None:
+        add(self, *args, **kwargs)
+        with suppress(Exception):  # Lazy ones have no size yet.
+            made = sum(each.numel() for each in self.param_groups[-1]["params"])
+            summary["parameters"] = summary.get("parameters", 0) + made
+
+    places.put(kind, "add_param_group", add_param_group)
 
 
 def loaders(places: Places, dataloader: Any) -> None:

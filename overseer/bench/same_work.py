@@ -77,7 +77,8 @@ def work_of(run: Run, facts: Facts, report: Callable[[VoirError], object] = bool
     losses = losses_by_step(run, report)
     steps = number(main_task(facts), "steps") or 0.0
     logged = Counter(key for event in run.metrics for key in event)
-    counts = dict[str, float]()
+    size = number((run.ranks[0] if run.ranks else run).facts, "parameters")
+    counts: dict[str, float] = {} if size is None else {"parameters": size}
     for task in part(facts, "tasks"):
         found = part(facts, "tasks", task)
         known = {name: number(found, name) for name in ("steps", "items")}

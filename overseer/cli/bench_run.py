@@ -102,7 +102,8 @@ class BenchRun:
             self._notes.append("another bench runs on this machine: each disturbs the other")
         else:
             undo.callback(release)
-        if self._trees and HERE not in self._options.ref and self._trees.dirty():
+        refs = [side.ref for side in self._sides]
+        if self._trees and HERE not in refs and self._trees.dirty():
             self._notes.append("uncommitted changes are on no side: --ref . compares them")
         for side in self._sides:
             (self._directory / side.name).mkdir(parents=True, exist_ok=True)

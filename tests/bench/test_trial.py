@@ -105,6 +105,7 @@ STEADY = Work({"train steps": 2, "train items": 64}, {"f1": 0.5}, {"train": {1: 
          [("train items", "train items: 32, A has 64", True)]),
         (STEADY._replace(counts={"train steps": 2}),
          [("train items", "train items: none, A has 64", True)]),
+        (STEADY._replace(counts={**STEADY.counts, "parameters": 9}), []),
         (STEADY._replace(results={"f1": 0.6}), [("f1", "f1 is 0.6, A has 0.5", True)]),
         (STEADY._replace(losses={"train": {1: 2.0, 2: 1.001}}),
          [("train losses", "train losses differ from step 2 by up to 0.001 of their size", False)]),
@@ -199,6 +200,42 @@ def test_a_cheat_is_rejected_as_json_after_three_rounds(tmp_path: Path) -> None:
     (path,) = tmp_path.glob("voir-runs/*/bench.json")
     stored = json.loads(path.read_text())
     assert (stored["name"], stored["verdict"]["trial"]) == ("a change", facts)
+
+
+def test_a_change_that_fails_is_rejected(tmp_path: Path) -> None:
+    fails = SAME._replace(after=f"import nothing\n{SAME.before}")
+    ran = Tried(Place(tmp_path), fails).judge()
+    assert (ran.status, "B/001 ended with exit status 1" in ran.stdout) == (1, True), ran.stdout
+
+
+#: Its loss depends on its seed more than on the change.
+SEEDED = """
+import argparse, random
+from voir import give
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int, default=5)
+random.seed(parser.parse_args().seed)
+for step in range(20):
+    give(step=step, batch_size=8, loss=1.0 + random.random() / 10 - 0.0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("gain", "options", "verdict"),
+    [
+        ("0.2", [], "inconclusive"),  # Of one seed.
+        ("0.2", ["--seed", "seed"], "accept"),
+        ("0.0002", ["--seed", "seed"], "reject"),
+        ("0.0002 * random.random()", ["--seed", "seed"], "inconclusive"),
+    ],
+)
+def test_a_loss_is_judged_over_seeds(
+    gain: str, options: list[str], verdict: str, tmp_path: Path
+) -> None:
+    change = Change("a gain", SEEDED, SEEDED.replace("0.0)", f"{gain})"))
+    ran = Tried(Place(tmp_path), change).judge("--metric", "loss", "--runs", "6", *options)
+    assert f"verdict   {verdict}" in ran.stdout, ran.stdout + ran.stderr
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import math
 import os
 import pickle
 import re
+import sys
 import threading
 import traceback
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from instruments.auto import FRAMEWORKS, place_other
+from instruments.hooks.pytorch import parameters
+from instruments.places import Places
 from overseer.recorder import recorder
 from overseer.recorder import sites as k
 
@@ -194,6 +197,21 @@ def test_what_the_script_has_put_around_a_hook_stays(hooked: Hooked) -> None:
 
 
 # What fails leaves what follows right
+
+
+def test_parameters_of_optimizers_are_counted() -> None:
+    module, places, summary = sys.modules["torch.optim.optimizer"], Places(), dict[str, Any]()
+    before = vars(torch.optim.Optimizer)["add_param_group"]
+    parameters(places, module, summary)
+    _, optimizer = training()
+    assert summary == {"parameters": 4 * 4 + 4 + 4 + 1}
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(7))]})
+    torch.optim.SGD([torch.nn.UninitializedParameter()])
+    assert summary == {"parameters": 25 + 7}
+    with pytest.raises(TypeError, match="param_group"):
+        optimizer.add_param_group(3)
+    places.remove()
+    assert vars(torch.optim.Optimizer)["add_param_group"] is before
 
 
 def test_steps_after_failures_are_right(hooked: Hooked) -> None:
