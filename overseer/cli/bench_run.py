@@ -166,6 +166,10 @@ class BenchRun:
 
     def _verdicts(self) -> list[Verdict]:
         found = self._experiment.verdicts()
+        if getattr(self._options, "own_cost", False):  # A figure, and no version of the script.
+            differ = (judging.REGRESSION, judging.IMPROVEMENT)
+            found = [one._replace(verdict=judging.MEASURED) if one.verdict in differ else one
+                for one in found]  # fmt: skip
         if self._base is None or found[0].verdict == judging.UNMEASURED:
             return found
         chosen, options = self._experiment.metric, self._options
@@ -201,7 +205,7 @@ class BenchRun:
         control = experiment.control
         if control is not None:
             values = experiment.values(CONTROL)
-            label = "control: A once more"
+            label = "A once more"
             found.append(SideFigures(CONTROL, label, values, control.ratio, control.interval))
         return found
 
