@@ -98,7 +98,7 @@ def of_voir(found: dict[str, Any], threshold: float) -> list[str]:
         other = [[side[each] for each in with_control] for side in (a, control, b)]
         verdict = judging.judged(change, "up", threshold)
         against = of_pairs(other[0], other[1]), of_pairs(other[1], other[2])
-        made.append(judging.guarded(verdict, *against, threshold).verdict)
+        made.append(judging.guarded(verdict, change, *against, threshold).verdict)
     return made
 
 

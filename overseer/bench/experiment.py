@@ -217,9 +217,10 @@ class Experiment:
         return [self._verdict(side, better, control) for side in self.sides[1:]]
 
     def _verdict(self, side: Side, better: str, control: Change | None) -> Verdict:
-        found = judging.judged(self.change(side), better, self._threshold)
+        change = self.change(side)
+        found = judging.judged(change, better, self._threshold)
         against = self.change(side, CONTROL) if control else None
-        guarded = judging.guarded(found, control, against, self._threshold)
+        guarded = judging.guarded(found, change, control, against, self._threshold)
         return guarded._replace(side=side.name)
 
     def _lacking(self) -> str:

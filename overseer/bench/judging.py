@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 from ..model.facts import change, changes
-from ..model.intervals import beyond, of_processes, pairs_for
+from ..model.intervals import beyond, of_processes, pairs_for, vetoed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,27 +105,20 @@ def _resolution(interval: tuple[float, float]) -> float:
 
 
 def guarded(
-    verdict: Verdict, control: Change | None, against: Change | None, threshold: float
-) -> Verdict:
-    """The verdict, unless the control speaks against it.
-
-    It does if the reference differs from itself by the same rule, or if the side differs from the
-    reference, but on average not from the control.
+    verdict: Verdict, found: Change, control: Change | None, against: Change | None,
+    threshold: float,
+) -> Verdict:  # fmt: skip
+    """The verdict, unless the control speaks against it, see :func:`vetoed`.
 
     Args:
-        verdict: The verdict on a side, against the reference.
+        verdict: The verdict on a side.
+        found: The side against the reference.
         control: The control against the reference.
         against: The side against the control.
         threshold: The smallest difference to call one.
     """
-    if control is None or control.ratio is None or control.interval is None:
-        return verdict
-    skewed = beyond(control.interval, threshold)
-    if not skewed and verdict.ratio and verdict.verdict in (REGRESSION, IMPROVEMENT, DIFFERENCE):
-        ratio = against.ratio if against and against.ratio else 1.0
-        more = verdict.ratio > 1
-        skewed = not (ratio > 1 + threshold if more else ratio < 1 - threshold)
-    if not skewed:
+    vetoes = vetoed(found, control, against, threshold)
+    if not vetoes or control is None or control.interval is None or control.ratio is None:
         return verdict
     tells = max(_resolution(control.interval), ceil(abs((verdict.ratio or 1) - 1)))
     reads = ""

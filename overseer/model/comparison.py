@@ -14,7 +14,7 @@ from typing import NamedTuple
 from . import catalogue
 from .comparability import doubts, pairs_of, shared_tasks
 from .facts import number, part
-from .intervals import Change, beyond, of_pairs, of_unpaired, pairs_for
+from .intervals import Change, beyond, of_pairs, of_unpaired, pairs_for, vetoed
 from .loss_curves import LossChange, loss_change
 from .step_parts import StepChange, step_change
 
@@ -287,12 +287,10 @@ class _Judge:
         if found.interval is None:
             return UNDECIDED, f"not all runs have the {which}", None, found.ratio, None
         verdict, why = self._judged(found, which, bool(self._pairs[place]))
-        if control is not None and found.ratio is not None:
-            beside = _change(values[control], values[place], against).ratio or 1.0
-            itself = self._against_reference(values, control).interval or (1.0, 1.0)
-            limit = 1 + self._threshold if found.ratio > 1 else 1 - self._threshold
-            alike = beside <= limit if found.ratio > 1 else beside >= limit
-            if beyond(itself, self._threshold) or (verdict in (FASTER, SLOWER) and alike):
+        if control is not None:
+            itself = self._against_reference(values, control)
+            beside = _change(values[control], values[place], against)
+            if vetoed(found, itself, beside, self._threshold):
                 verdict, why = UNDECIDED, f"{which}: the reference differs from itself"
         over = "pairs" if self._pairs[place] else "runs"
         return verdict, why, over, found.ratio, found.interval

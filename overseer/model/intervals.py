@@ -152,3 +152,25 @@ def _moments(values: Sequence[float]) -> tuple[float, float]:
     mean = math.fsum(values) / len(values)
     squares = math.fsum((value - mean) * (value - mean) for value in values)
     return mean, squares / max(1, len(values) - 1)
+
+
+def vetoed(found: Change, control: Change | None, against: Change | None, threshold: float) -> bool:
+    """Whether the control of a bench speaks against a conclusion.
+
+    It does if the reference differs from itself, or if the side differs from the reference, but on
+    average not from the control.
+
+    Args:
+        found: A side against the reference.
+        control: The reference once more against the reference; None without a control.
+        against: The side against the control.
+        threshold: The smallest difference to call one.
+    """
+    if control is None or control.interval is None:
+        return False
+    if beyond(control.interval, threshold):
+        return True
+    if found.ratio is None or found.interval is None or not beyond(found.interval, threshold):
+        return False
+    ratio = against.ratio if against is not None and against.ratio is not None else 1.0
+    return ratio <= 1 + threshold if found.ratio > 1 else ratio >= 1 - threshold

@@ -104,7 +104,7 @@ def _verdict(seed: int, effects: dict[str, float], until: float | None, at: floa
         change, control, against = (
             _change(rates, *each) for each in (("A", "B"), ("A", CONTROL), (CONTROL, "B"))
         )
-        found = judging.guarded(judging.judged(change, "up", at), control, against, at)
+        found = judging.guarded(judging.judged(change, "up", at), change, control, against, at)
         decided = found.verdict != judging.INCONCLUSIVE
         if until and decided and judging.narrow(change, until):
             break
