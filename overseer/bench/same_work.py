@@ -96,7 +96,7 @@ def work_of(run: Run, facts: Facts, report: Callable[[VoirError], object] = bool
 
 
 def differences(
-    before: Sequence[Work], after: Sequence[Work], learning: bool = False
+    before: Sequence[Work], after: Sequence[Work], learning: bool = False, exact: bool = False
 ) -> list[OtherWork]:
     """How the work of a side differs from the reference's.
 
@@ -104,15 +104,17 @@ def differences(
         before: Processes of the reference, its control included.
         after: Processes of the side.
         learning: Losses and results are what is compared: they may differ.
+        exact: Compare only what is the same in all processes of the reference: the noise of the
+            rest is not known from a few.
     """
     if not before or not after:
         return []
-    found = [*_of_counts(before, after)]
+    found = [*_of_counts(before, after, exact)]
     if {each.voirfiles for each in before} != {each.voirfiles for each in after}:
         why = "the voirfile was changed: the sides are measured differently; commit it first"
         found.append(OtherWork("voirfile", None, None, why))
     if not learning:
-        found += [*_of_results(before, after), *_of_losses(before, after)]
+        found += [*_of_results(before, after), *_of_losses(before, after, exact)]
     if not found and not any(each.losses or each.results or _items(each) for each in before):
         why = "no items, losses or values are recorded that would show the same work"
         found.append(OtherWork(EVIDENCE, None, None, why, sure=False))
@@ -123,14 +125,14 @@ def _items(work: Work) -> bool:
     return any(name.endswith(" items") for name in work.counts)
 
 
-def _of_counts(before: Sequence[Work], after: Sequence[Work]) -> Iterator[OtherWork]:
+def _of_counts(before: Sequence[Work], after: Sequence[Work], exact: bool) -> Iterator[OtherWork]:
     for name in _shared([each.counts for each in before]):
         values = [each.counts[name] for each in before]
         others = [each.counts.get(name) for each in after]
         known = [each for each in others if each is not None]
         if len(known) < len(others):
             yield OtherWork(name, values[-1], None, f"{name}: none, A has {figure(values[-1])}")
-        elif not _alike(values, known):
+        elif not _alike(values, known) and not (exact and len(set(values)) > 1):
             odd = next((each for each in known if each not in values), known[-1])
             why = f"{name}: {_number(odd)}, A has {_number(values[-1])}"
             yield OtherWork(name, values[-1], odd, why)
@@ -150,7 +152,7 @@ def _of_results(before: Sequence[Work], after: Sequence[Work]) -> Iterator[Other
         yield OtherWork(name, values[0], odd, why, sure)
 
 
-def _of_losses(before: Sequence[Work], after: Sequence[Work]) -> Iterator[OtherWork]:
+def _of_losses(before: Sequence[Work], after: Sequence[Work], exact: bool) -> Iterator[OtherWork]:
     for task in _shared([each.losses for each in before]):
         curves = [each.losses[task] for each in before]
         others = [each.losses[task] for each in after if task in each.losses]
@@ -161,7 +163,7 @@ def _of_losses(before: Sequence[Work], after: Sequence[Work]) -> Iterator[OtherW
             continue  # Missing ones have no count either.
         alone = loss_change(curves[:1], curves) if len(curves) > 1 else None
         if alone is not None and alone[0] != THE_SAME:  # Seeds differ, or rounding.
-            if found[0] == PARTED:
+            if found[0] == PARTED and not exact:
                 yield _parted(task, curves, others, found[1], "beyond the band of A's processes")
             continue
         every = [loss_change(curves[:1], [each]) for each in others]

@@ -27,7 +27,7 @@ Exit status: 0 accept, 1 reject, 5 inconclusive, 6 measured nothing.
 def parser() -> CommandParser:
     """The parser of ``voir try``."""
     made = CommandParser(prog="voir try", description=_ABOUT,
-        example='voir try "larger batches" -- main.py --epochs 1',
+        example='voir try "a faster tokenizer" -- main.py --epochs 1',
         usage="voir try [TEXT] [options] -- SCRIPT [args]")  # fmt: skip
     add_limits(made)
     made.add_argument("--ref", default="HEAD", metavar="COMMIT",
@@ -64,7 +64,7 @@ def _sides(options: Namespace, trees: Worktrees) -> list[Side]:
         UsageError: They are the same, or there is no script.
     """
     if not options.command:
-        example = 'For example: voir try "larger batches" -- main.py'
+        example = 'For example: voir try "a faster tokenizer" -- main.py'
         raise UsageError("usage", "voir try: no script after --", example)
     refs = [(ref, trees.sha(ref)) for ref in (options.ref, HERE)]
     if refs[0][1] == refs[1][1]:

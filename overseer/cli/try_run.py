@@ -38,7 +38,7 @@ class TryRun(BenchRun):
                 yield said
             if not checked and len(self._experiment.processes_of("B")) == FEWEST:
                 checked = True
-                if any(each.sure for each in self._differences(self._works())):
+                if any(each.sure for each in self._differences(self._works(), exact=True)):
                     running.close()
 
     def _execute(self, side: Side, run: str) -> Ended:
@@ -75,9 +75,9 @@ class TryRun(BenchRun):
                 found[each.side].append(work_of(run, facts_of(run), warn))
         return found
 
-    def _differences(self, works: dict[str, list[Work]]) -> list[OtherWork]:
+    def _differences(self, works: dict[str, list[Work]], exact: bool = False) -> list[OtherWork]:
         learned = metric.learned(self._experiment.metric.key)
-        return differences([*works["A"], *works[CONTROL]], works["B"], learned)
+        return differences([*works["A"], *works[CONTROL]], works["B"], learned, exact)
 
     def _failure(self, verdict: Verdict) -> list[OtherWork]:
         """The difference if only the change fails."""

@@ -91,6 +91,8 @@ def test_processes_with_other_seeds_do_the_same_work_within_their_noise() -> Non
         sides = [[noisy(random) for _ in range(each)] for each in (15, 10)]
         false += bool(differences(*sides))
         found += bool(differences(sides[0], [noisy(random, 0.2) for _ in range(10)]))
+        few = [noisy(random) for _ in range(7)]
+        false += bool(differences(few[:4], few[4:], exact=True))
     assert (false, found) == (0, 100)
 
 
