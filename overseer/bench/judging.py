@@ -120,7 +120,7 @@ def guarded(
     vetoes = vetoed(found, control, against, threshold)
     if not vetoes or control is None or control.interval is None or control.ratio is None:
         return verdict
-    tells = max(_resolution(control.interval), ceil(abs((verdict.ratio or 1) - 1)))
+    tells = _tells(found, control, against)
     reads = ""
     if verdict.ratio is not None and verdict.interval is not None:
         reads = f"{change(verdict.ratio)} ({changes(verdict.interval)}); "
@@ -130,6 +130,18 @@ def guarded(
         f"{percent(tells)} it could"
     )
     return verdict._replace(verdict=INCONCLUSIVE, why=why, more=None, tells=tells)
+
+
+def _tells(found: Change, control: Change, against: Change | None) -> float:
+    """The smallest threshold at which the control has no veto and there is a verdict."""
+    intervals = [each for each in (control.interval, found.interval) if each is not None]
+    tried = {_resolution(each) for each in intervals} | {ceil(abs((found.ratio or 1) - 1))}
+    decides = (
+        each for each in sorted(tried)
+        if not vetoed(found, control, against, each)
+        and judged(found, "", each).verdict != INCONCLUSIVE
+    )  # fmt: skip
+    return next(decides, max(tried))
 
 
 def measured(values: Sequence[float], until: float | None) -> Verdict:

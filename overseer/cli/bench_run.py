@@ -253,6 +253,8 @@ class BenchRun:
             return [f"read the output of a process: {path}/A/000.out"]
         if whole.more and self._options.runs < judging.MANY:
             return [f"--runs {self._options.runs + whole.more}"]
+        if whole.verdict == judging.INCONCLUSIVE and whole.tells and not whole.more:
+            return [f"--threshold {judging.percent(whole.tells).replace(' ', '')}"]
         return [f"voir compare {path}"] if len(self._sides) > 1 else []
 
     # The record

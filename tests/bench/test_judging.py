@@ -50,6 +50,13 @@ def test_the_control_names_what_the_machine_could_tell() -> None:
     assert judging.status(found) == 5
 
 
+def test_a_large_difference_is_told_at_a_threshold_above_that_of_the_control() -> None:
+    change, control = Change(4.0, (3.9, 4.1), 0.02, 10), Change(0.97, (0.963, 0.974), 0.01, 5)
+    verdict = judging.judged(change, "up", 0.01)
+    found = judging.guarded(verdict, change, control, Change(4.1, (4.0, 4.2), 0.02, 5), 0.01)
+    assert (found.verdict, found.tells) == ("inconclusive", pytest.approx(0.04))
+
+
 CHANGES = [
     (Change(0.9, (0.88, 0.92), 0.02, 10), "up", "regression", 1),
     (Change(0.9, (0.88, 0.92), 0.02, 10), "down", "improvement", 0),
