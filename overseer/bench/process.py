@@ -17,6 +17,7 @@ from ..errors import UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import NoReturn
 
     from .sides import Side
 
@@ -50,14 +51,17 @@ class Interrupts:
     """Lets a bench end in order on Ctrl-C and SIGTERM; a context manager.
 
     Ctrl-C reaches the script too, as it is in the same process group. The bench waits for its end;
-    a second Ctrl-C kills it. SIGTERM ends the script, and leaves by ``SystemExit``.
+    a second Ctrl-C kills it. SIGTERM ends the script.
+
+    Args:
+        terminate: The handler of SIGTERM, which raises an exception.
 
     Attributes:
         asked: Whether the bench is to end.
     """
 
-    def __init__(self) -> None:
-        self.asked = False
+    def __init__(self, terminate: Callable[[int, object], NoReturn]) -> None:
+        self.asked, self._terminate = False, terminate
         self._running: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Interrupts:
@@ -73,9 +77,6 @@ class Interrupts:
         if self.asked and self._running is not None:
             self._running.kill()
         self.asked = True
-
-    def _terminate(self, signum: int, frame: object) -> None:
-        raise SystemExit(128 + signum)
 
     def execute(self, line: Sequence[str], side: Side, directory: Path, output: Path) -> Ended:
         """Run a command line to its end.

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ..bench import baseline, judging, record
 from ..bench.experiment import Experiment, Limits
@@ -50,7 +50,8 @@ class BenchRun:
         self._options, self._argv, self._trees = options, argv, trees
         self._directory, self._terminal = directory, terminal
         self._notes = list[str]()
-        self._started, self._interrupts = datetime.now(UTC).isoformat(), Interrupts()
+        self._started = datetime.now(UTC).isoformat()
+        self._interrupts = Interrupts(_terminated)
         until = options.until or (UNTIL if len(compared) == 1 else None)
         self._base = baseline.read(options.baseline) if options.baseline else None
         self._experiment = Experiment(
@@ -300,6 +301,11 @@ class BenchRun:
         except OSError as error:
             what = f"{error.filename or self._directory}: {error.strerror}"
             self._notes = [*self._notes, f"not everything is recorded: {what}"][-5:]
+
+
+def _terminated(signum: int, frame: object) -> NoReturn:
+    """Leave by an exception on SIGTERM, so that worktrees are removed."""
+    raise SystemExit(128 + signum)
 
 
 def _given(path: Path, key: str) -> Generator[float]:
