@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..model.facts import entries
 from ..model.intervals import of_unpaired
 from . import judging, record
 from .judging import Verdict
@@ -70,6 +69,8 @@ def judged(
         why = f"the baseline has {had}, these processes {chosen.key} in {chosen.unit}"
         return Verdict(judging.UNMEASURED, why, "", "processes")
     found = of_unpaired(record.values(stored), values)
+    if found.n < 2:  # One process of a side says nothing of its spread.
+        found = found._replace(interval=None)
     return judging.judged(found, chosen.better, threshold, "processes")
 
 
@@ -80,6 +81,6 @@ def doubts(stored: Mapping[str, Any]) -> Iterator[str]:
         f"the baseline is of {when}, and no pair: another day or machine looks like a difference; "
         "--ref COMMIT runs both in turns"
     )
-    bad = sum(bool(each.get("disturbed")) for each in entries(stored, "processes"))
+    bad = sum(bool(each.get("disturbed")) for each in record.counted(stored))
     if bad:
         yield f"{bad} processes of the baseline were disturbed"

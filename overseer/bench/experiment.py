@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FEWEST = 3
 #: Rounds before an interval may end a bench early: fewer make it too narrow too often.
 MIN_ROUNDS = 7
+_NONE = "the first process has no finite"
 #: The round of the process that only warms caches.
 WARMING = 0
 
@@ -52,6 +53,7 @@ class Experiment:
         limits: When it ends.
         threshold: The smallest difference to call one.
         named: The metric's name; empty for the default.
+        better: ``up`` or ``down``, if that is not as the metric says.
         execute: Runs a process of a side, with its run directory's name.
         read: Reads what a metric is read from, of a process with that run directory.
         halfway: Called between the two halves of the rounds.
@@ -73,9 +75,11 @@ class Experiment:
         halfway: Callable[[], object] = bool,
         clock: Callable[[], float] = monotonic,
         look: Callable[[], State] = state,
+        better: str = "",
     ) -> None:
         self.sides, self._limits, self._threshold = sides, limits, threshold
-        self._named, self._execute, self._read = named, execute, read
+        self._named, self._better = named, better
+        self._execute, self._read = execute, read
         self._halfway, self._clock, self._look = halfway, clock, look
         self.processes = list[Measured]()
         self._recorded: dict[str, Process] = {}
@@ -88,7 +92,10 @@ class Experiment:
         The first one only warms caches. After a round in which a side's first process failed, or
         a second one of it, nothing more is run.
         """
-        yield self._process(self.sides[0], WARMING, 0, 0)
+        first = self._process(self.sides[0], WARMING, 0, 0)
+        yield first
+        if self._named and self.value(first, self._named) is None and not self.sides[0].plain:
+            return  # No process has it.
         rounds, repeated = self._limits.runs, list[int]()
         for number in range(1, rounds + 1):
             if self._ends(number):
@@ -163,9 +170,8 @@ class Experiment:
     def metric(self) -> Chosen:
         """The metric, with its unit."""
         counted = [self._recorded[each.run] for each in self.counted()]
-        if self._named:
-            return metric.chosen(self._named, counted)
-        return metric.default(counted)
+        found = metric.chosen(self._named, counted) if self._named else metric.default(counted)
+        return found._replace(better=self._better) if self._better else found
 
     def counted(self) -> list[Measured]:
         """Processes that count: no warm-up, none that failed, none whose round was repeated."""
@@ -230,13 +236,16 @@ class Experiment:
             return f"{failed[-1].run} ended with exit status {failed[-1].exit_status}"
         counted, chosen = self.counted(), self.metric
         if not counted:
-            return "no round was completed"
+            first = self.processes[:1]
+            lacks = [e for e in first if self._named and self.value(e, self._named) is None]
+            return f"{_NONE} {self._named}" if lacks else "no round was completed"
         for side in self.sides:
             own = [each for each in counted if each.side == side.name]
             lack = [each for each in own if self.value(each, chosen.key) is None]
             if lack or not own:
                 which = f"{len(lack)} of {len(own)} processes of {side.name} have"
-                return f"{which} no {chosen.key}" if own else f"{side.name} has no process"
+                none = f"{which} no finite {chosen.key}"
+                return none if own else f"{side.name} has no process"
         units = {metric.chosen(chosen.key, [self._recorded[each.run]]).unit for each in counted}
         if len(units) > 1:
             return f"the sides count {chosen.key} in other units: {', '.join(sorted(units))}"

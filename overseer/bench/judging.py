@@ -151,7 +151,8 @@ def measured(values: Sequence[float], until: float | None) -> Verdict:
         mean=found.ratio, interval=found.interval)  # fmt: skip
     reach = relative(found)
     if reach is None:
-        return base
+        known = found.interval is not None
+        return base._replace(why=f"over {len(values)} processes") if known else base
     wide = f"; not as narrow as {percent(until)}" if until and reach > until else ""
     return base._replace(why=f"± {percent(reach)} over {len(values)} processes{wide}")
 

@@ -47,6 +47,10 @@ def command(side: Side, run: Path, options: Sequence[str]) -> list[str]:
     return [*start, "--quiet", "--run-dir", str(run), *options, *side.command]
 
 
+#: Signals that end a bench.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 class Interrupts:
     """Lets a bench end in order on Ctrl-C and SIGTERM; a context manager.
 
@@ -54,7 +58,7 @@ class Interrupts:
     a second Ctrl-C kills it. SIGTERM ends the script.
 
     Args:
-        terminate: The handler of SIGTERM, which raises an exception.
+        terminate: The handler of SIGTERM and SIGHUP, which raises an exception.
 
     Attributes:
         asked: Whether the bench is to end.
@@ -65,12 +69,12 @@ class Interrupts:
         self._running: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Interrupts:
-        self._before = [signal.signal(signal.SIGINT, self._interrupt),
-            signal.signal(signal.SIGTERM, self._terminate)]  # fmt: skip
+        handlers = [self._interrupt, self._terminate, self._terminate]
+        self._before = [*map(signal.signal, _ENDING, handlers)]
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in zip((signal.SIGINT, signal.SIGTERM), self._before, strict=True):
+        for number, handler in zip(_ENDING, self._before, strict=True):
             signal.signal(number, handler)
 
     def _interrupt(self, signum: int, frame: object) -> None:
@@ -127,7 +131,7 @@ def check_interpreters(pythons: Iterable[str]) -> None:
             raise UsageError("usage", what, remedy) from None
         if found.returncode:
             what = f"voir bench --python {python}: voir is not installed there"
-            raise UsageError("usage", what, f"Install it: {python} -m pip install voir")
+            raise UsageError("usage", what, f"Install it: {python} -m pip install voir-overseer")
 
 
 def tail(output: Path) -> str:

@@ -87,11 +87,27 @@ def read(directory: Path) -> dict[str, Any]:
     return facts
 
 
+def counted(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The processes that count: of rounds in which none failed, and that were not run again.
+
+    Round 0 warms up.
+    """
+    every = [each for each in entries(facts, "processes") if round_of(each)]
+    void = {round_of(each, "repeats") for each in every} - {None}
+    void |= {round_of(each) for each in every if each.get("exit_status") not in (0, None)}
+    return [each for each in every if round_of(each) not in void]
+
+
+def round_of(process: Mapping[str, Any], key: str = "round") -> int | None:
+    """The round of a process, or the one that it ``repeats``; None if that is no number above 0."""
+    found = number(process, key)
+    return int(found) if found and found > 0 else None
+
+
 def values(facts: Mapping[str, Any], side: str = "A") -> list[float]:
     """The values of a side's processes that count."""
-    found = (each for each in entries(facts, "processes") if each.get("side") == side)
-    kept = (number(each, "value") for each in found if not each.get("exit_status"))
-    return [value for value in kept if value is not None]
+    found = [number(each, "value") for each in counted(facts) if each.get("side") == side]
+    return [value for value in found if value is not None]
 
 
 def metric_of(facts: Mapping[str, Any]) -> tuple[str, str]:

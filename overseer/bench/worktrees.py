@@ -14,12 +14,15 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from ..clock import process_start
 from ..errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+#: Begins the name of a bench's directory; its process follows.
+_PREFIX = "voir-bench-"
 #: Stands for the working tree with its uncommitted changes.
 HERE = "."
 #: The author of the commit that holds uncommitted changes.
@@ -47,10 +50,30 @@ class Worktrees:
         self._base = Path()
         self._of: dict[str, Path] = {}
         self._swapped = list[tuple[str, str]]()
+        for name in linked:
+            if not (here / name).exists():
+                what = f"voir bench --link {name}: there is no such file or directory"
+                raise UsageError("usage", what, "Name a path that exists here.")
+            if not (here / name).resolve().is_relative_to(self.top.resolve()):
+                what = f"voir bench --link {name}: it is not in the repository"
+                raise UsageError("usage", what, "Processes find it where it is: leave --link out.")
 
     def __enter__(self) -> Worktrees:
-        self._base = Path(tempfile.mkdtemp(prefix="voir-bench-"))
+        self._remove_dead()
+        self._base = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         return self
+
+    def _remove_dead(self) -> None:
+        """Remove the worktrees of benches that were killed."""
+        for line in _git(self.top, "worktree", "list", "--porcelain").splitlines():
+            path = Path(line.removeprefix("worktree "))
+            owner = path.parent.name.removeprefix(_PREFIX).partition("-")[0]
+            dead = owner.isdecimal() and process_start(int(owner)) <= 0
+            if path.parent.name.startswith(_PREFIX) and dead:
+                with suppress(UsageError):
+                    _git(self.top, "worktree", "remove", "--force", "--force", str(path))
+                with suppress(OSError):
+                    path.parent.rmdir()
 
     def __exit__(self, *_: object) -> None:
         for pair in self._swapped[::-1]:  # git removes a worktree only from where it made it.
@@ -103,6 +126,8 @@ class Worktrees:
         self._of[side] = path
         for name, link in zip(self._linked, self._links(path), strict=True):
             link.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):
+                link.rmdir()  # Of a submodule, there is an empty directory.
             with suppress(FileExistsError):
                 link.symlink_to((self._here / name).resolve())
         compiling = [sys.executable, "-m", "compileall", "-q", str(path)]

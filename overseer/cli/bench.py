@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ..bench import metric, record
+from ..bench import baseline, metric, record
 from ..bench.process import check_interpreters
 from ..bench.sides import Side, sides
 from ..bench.worktrees import Worktrees
@@ -94,6 +94,8 @@ def add_limits(made: CommandParser) -> None:
     made.add_argument("--metric", metavar="KEY", default="",
         help="a figure of run.json (default: train.rate.steady), wall, or KEY.last, KEY.mean of a "
         "value that the script logs")  # fmt: skip
+    made.add_argument("--better", choices=["up", "down"],
+        help="whether more or less of the metric is better, if voir does not know")  # fmt: skip
     made.add_argument("--threshold", type=percent, metavar="PERCENT", default=THRESHOLD,
         help="the smallest difference to call one (default: 1%%)")  # fmt: skip
     made.add_argument("--link", action="append", default=[], metavar="PATH",
@@ -113,10 +115,27 @@ def bench(argv: list[str], terminal: Terminal) -> Generator[str, None, int]:
     with ExitStack() as undo:
         trees = _worktrees(options, undo)
         compared = _sides(options, trees)
-        check_interpreters(side.python for side in compared)
+        check_options(options, compared)
         directory = bench_directory(options.run_dir, compared[0])
         running = BenchRun(options, argv, compared, trees, directory, terminal)
         return (yield from running.run(undo))
+
+
+def check_options(options: Namespace, compared: Sequence[Side]) -> None:
+    """Check what would fail only at the end.
+
+    Raises:
+        UsageError: An option that the bench cannot follow.
+    """
+    check_interpreters(side.python for side in compared)
+    if options.baseline and len(compared) > 1:
+        remedy = "Leave --baseline out, or name one command line."
+        raise UsageError("usage", "voir bench --baseline: it is compared with one side", remedy)
+    for name in filter(None, (options.baseline, options.save_baseline)):
+        baseline.path_of(name)
+    if options.verdict and not Path(options.verdict).absolute().parent.is_dir():
+        what = f"voir bench --verdict {options.verdict}: there is no such directory"
+        raise UsageError("usage", what, "Create it first.")
 
 
 def _worktrees(options: Namespace, undo: ExitStack) -> Worktrees | None:

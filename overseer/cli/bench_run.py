@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Generator
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,7 +25,7 @@ from ..model.comparability import ComparedSide, doubts
 from ..model.facts import number
 from ..rundir.reading import read_run
 from ..views.bench import SideFigures, conclusion, line, sides_table, text_of
-from .commands import Terminal
+from .commands import INTERRUPTED, Terminal
 from .runs import facts_of
 
 #: Half the width of the interval of one side that ends a bench.
@@ -54,9 +55,10 @@ class BenchRun:
         self._interrupts = Interrupts(_terminated)
         until = options.until or (UNTIL if len(compared) == 1 else None)
         self._base = baseline.read(options.baseline) if options.baseline else None
+        self._interrupted = False
         self._experiment = Experiment(
             compared, Limits(options.runs, until, options.max_time), options.threshold,
-            options.metric, self._execute, self._read, self._swap,
+            options.metric, self._execute, self._read, self._swap, better=options.better or "",
         )  # fmt: skip
         self._until, self._sides = until, compared
 
@@ -84,12 +86,15 @@ class BenchRun:
                     progress.show(done.round, self._so_far())
         except KeyboardInterrupt:
             self._notes.append("interrupted: only what had ended counts")
+            self._interrupted = True
 
     def _concluded(self) -> Generator[str, None, int]:
         """Record and show the verdict; return the exit status."""
         verdicts = self._verdicts()
         whole = judging.overall(verdicts)
         status = judging.status(whole, self._options.fail_on == "difference")
+        if self._interrupted and whole.verdict == judging.UNMEASURED:
+            status = INTERRUPTED
         self._write({**self._facts_of(whole, verdicts), "status": status})
         several = len(verdicts) > 1
         said = [(f"{one.side}: {one.verdict}" if several else one.verdict, self._why(one))
@@ -183,7 +188,9 @@ class BenchRun:
         experiment, options = self._experiment, self._options
         if whole.verdict != judging.UNMEASURED:
             yield "\n" + sides_table(self._figures(), experiment.metric.unit, self._terminal.width)
-        rules = f"{experiment.metric.key}, 95 % intervals over {whole.over}"
+        better = {"up": ", more is better", "down": ", less is better"}
+        chosen = experiment.metric
+        rules = f"{chosen.key}{better.get(chosen.better, '')}; 95 % intervals over {whole.over}"
         if len(self._sides) > 1 or self._base:
             rules += f"; less than {judging.percent(options.threshold)} is no difference"
         notes = [*self._doubts(whole), *self._notes]
@@ -217,6 +224,9 @@ class BenchRun:
             return
         if experiment.metric.note:
             yield experiment.metric.note
+        for each in experiment.processes:
+            if each.failed:
+                yield f"{each.run} ended with exit status {each.exit_status}, and does not count"
         bad = [each for each in experiment.processes if each.disturbed and each.round]
         again = {each.repeats: each.round for each in experiment.processes if each.repeats}
         if bad:
@@ -246,12 +256,16 @@ class BenchRun:
         if last.failed and "EOFError" in tail((self._directory / last.run).with_suffix(".out")):
             yield "stdin is empty in a bench"
         if asked and not last.failed:
-            yield f"the last process has {', '.join(experiment.known()[:12])}"
+            known = experiment.known()
+            near = get_close_matches(asked, known, n=3, cutoff=0.4)
+            listed = dict.fromkeys([*near, *known])
+            yield f"the last process has {', '.join([*listed][:12])}"
 
     def _next(self, whole: Verdict) -> list[str]:
         path = clean(os.path.relpath(self._directory))
         if whole.verdict == judging.UNMEASURED:
-            return [f"read the output of a process: {path}/A/000.out"]
+            failed = [each.run for each in self._experiment.processes if each.failed]
+            return [f"read its output: {path}/{failed[-1]}.out"] if failed else []
         if whole.more and self._options.runs < judging.MANY:
             return [f"--runs {self._options.runs + whole.more}"]
         if whole.verdict == judging.INCONCLUSIVE and whole.tells and not whole.more:

@@ -122,16 +122,17 @@ def _of_bench(named: str, path: Path) -> Iterator[NamedSide]:
     that are no longer there, as those of a stored baseline, only the bench's metric is known.
     """
     facts = record.read(path)
-    every = [each for each in entries(facts, "processes") if _round(each)]
-    void = {_round(each, "repeats") for each in every} - {None}
-    void |= {_round(each) for each in every if each.get("exit_status") not in (0, None)}
+    every, counted = (
+        [each for each in entries(facts, "processes") if record.round_of(each)],
+        record.counted(facts),
+    )
     known = {str(side.get("name")): side for side in entries(facts, "sides")}
-    if all(_round(each) in void or "run" not in each for each in every):
-        what = f"{path}: none of its rounds counts: a process of each failed"
+    if not any("run" in each for each in counted):
+        what = f"{path}: none of its rounds counts: it was ended early, or a process of each failed"
         raise UsageError("usage", what, "Name another bench.")
     for name in dict.fromkeys([*known, *(str(each.get("side")) for each in every)]):
         own = [each for each in every if str(each.get("side")) == name]
-        kept = [each for each in own if _round(each) not in void]
+        kept = [each for each in counted if str(each.get("side")) == name]
         runs = [
             (run, each) for each in kept if (run := _run(path.parent, each, part(facts, "metric")))
         ]
@@ -146,16 +147,11 @@ def _of_bench(named: str, path: Path) -> Iterator[NamedSide]:
             f"{about.get('label') or ('control' if name == CONTROL else name)} · {named}",
             [run for run, _ in runs],
             bench=str(path.resolve()),
-            rounds=[_round(each) for _, each in runs],
+            rounds=[record.round_of(each) for _, each in runs],
             control=name == CONTROL or bool(about.get("control")),
             notes=notes,
         )
         yield made._replace(threshold=number(facts, "threshold"))
-
-
-def _round(process: Facts, key: str = "round") -> int | None:
-    found = process.get(key)
-    return found if isinstance(found, int) else None
 
 
 def _run(bench: Path, process: Facts, metric: Facts) -> Run | None:

@@ -9,11 +9,10 @@ from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
 
-from ..bench.process import check_interpreters
 from ..bench.sides import Side, sides
 from ..bench.worktrees import HERE, Worktrees
 from ..errors import UsageError
-from .bench import add_limits, bench_directory
+from .bench import add_limits, bench_directory, check_options
 from .commands import CommandParser, Terminal
 from .try_run import TryRun
 
@@ -52,7 +51,7 @@ def try_(argv: list[str], terminal: Terminal) -> Generator[str, None, int]:
     with ExitStack() as undo:
         trees = undo.enter_context(Worktrees(Path.cwd(), options.link))
         compared = _sides(options, trees)
-        check_interpreters(side.python for side in compared)
+        check_options(options, compared)
         directory = bench_directory(options.run_dir, compared[0])
         return (yield from TryRun(options, argv, compared, trees, directory, terminal).run(undo))
 

@@ -83,7 +83,7 @@ def test_a_script_that_fails_measured_nothing_and_shows_its_output(here: Place) 
 def test_a_metric_that_no_process_has_measured_nothing(here: Place) -> None:
     ran = bench(here, "--runs", "1", "--metric", "speed", "main.py")
     assert ran.status == 6
-    assert "1 of 1 processes of A have no speed" in ran.stdout
+    assert "the first process has no finite speed" in ran.stdout
     assert "score.last" in ran.stdout
 
 
@@ -93,6 +93,8 @@ def test_a_stored_result_is_compared_and_doubted(here: Place) -> None:
     ran = bench(here, "--baseline", "main", *first, "1.5")
     assert (ran.status, "regression · A against the baseline: -25 %" in ran.stdout) == (1, True)
     assert "--ref COMMIT runs both in turns" in " ".join(ran.stdout.split())
+    one = bench(here, "--baseline", "main", "--runs", "1", "--metric", "score", "main.py")
+    assert (one.status, "inconclusive" in one.stdout) == (5, True)
     ran = bench(here, "--baseline", "none", *first, "1.5")
     assert (ran.status, "voir-baselines/ has main." in ran.stderr) == (2, True)
 
@@ -162,6 +164,8 @@ def test_an_interrupted_bench_shows_what_had_ended_and_ends_its_script(here: Pla
         (["--vary", "lr=1", "main.py"], "names no two values"),
         (["--ref", "main", "main.py"], "not a git repository"),
         (["--threshold", "many", "main.py"], "is not a percentage"),
+        (["--save-baseline", "../x", "main.py"], "is no name of a baseline"),
+        (["--verdict", "none/v.json", "main.py"], "there is no such directory"),
     ],
 )
 def test_a_wrong_command_line_says_what_is_wrong(
