@@ -74,7 +74,8 @@ def begin(
         def processes(process: Any) -> None:
             undo.enter_context(follow_processes(child))
 
-        undo.enter_context(DeadlySignals(child.end_by_signal, lambda: child.context.outcome.over))
+        over = lambda: child.context.outcome.over  # noqa: E731
+        undo.enter_context(DeadlySignals(child.end_by_signal, over, at_once=True))
         undo.enter_context(before_exec(child.end_by_exec))
         if parent is None:
             undo.callback(on_import("multiprocessing.process", processes).dispose)

@@ -63,11 +63,15 @@ class DeadlySignals:
     Args:
         finalize: Ends the run; the process dies of the signal even if it raises.
         closing: Returns True while the run is being closed.
+        at_once: Notice a signal in C from the start, not after the first poll. A process that
+            another one ends soon, such as a worker of a pool, would else wait in C forever.
     """
 
     def __init__(
-        self, finalize: Callable[[int], object], closing: Callable[[], bool] = bool
-    ) -> None:
+        self, finalize: Callable[[int], object], closing: Callable[[], bool] = bool,
+        at_once: bool = False,
+    ) -> None:  # fmt: skip
+        self._at_once = at_once
         self._finalize, self._closing, self._ignored = finalize, closing, 0.0
         self._handler = _DefaultHandler(signal.SIG_DFL)
         self._handler.handle = self._die
@@ -93,6 +97,9 @@ class DeadlySignals:
             self._block()
             try:
                 self._watch.__enter__()
+                for taken in self._taken if self._at_once else ():
+                    with suppress(OSError):
+                        self._arrivals[taken] = ArrivalFile(taken)
             finally:
                 self._unblock()
         return self
