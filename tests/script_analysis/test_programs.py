@@ -48,7 +48,7 @@ def test_only_what_hooks_cannot_see_is_no_comment(name: str) -> None:
     assert live == [f'ov.probe("{selector}").give()' for selector in LIVE.get(name, ())]
 
 
-QUICK = "by_hand", "gpt_get_batch", "mnist", "two_tasks"
+QUICK = "by_hand", "mnist"
 
 
 @pytest.mark.parametrize(
