@@ -191,7 +191,9 @@ class BenchRun:
         better = {"up": ", more is better", "down": ", less is better"}
         chosen = experiment.metric
         rules = f"{chosen.key}{better.get(chosen.better, '')}; 95 % intervals over {whole.over}"
-        if len(self._sides) > 1 or self._base:
+        if whole.verdict == judging.UNMEASURED:
+            rules = ""
+        elif len(self._sides) > 1 or self._base:
             rules += f"; less than {judging.percent(options.threshold)} is no difference"
         notes = [*self._doubts(whole), *self._notes]
         yield "\n" + conclusion(said, rules, notes, more, *self._terminal[:2])
