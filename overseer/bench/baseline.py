@@ -60,11 +60,16 @@ def read(name: str) -> dict[str, Any]:
     return record.read(path)
 
 
+def is_of_another_metric(stored: Mapping[str, Any], chosen: Chosen) -> bool:
+    """Whether a stored result cannot be compared with processes that are measured now."""
+    return record.metric_of(stored) != (chosen.key, chosen.unit)
+
+
 def judged(
     stored: Mapping[str, Any], chosen: Chosen, values: Sequence[float], threshold: float
 ) -> Verdict:
     """The verdict on processes against stored ones, which are no pairs."""
-    if record.metric_of(stored) != (chosen.key, chosen.unit):
+    if is_of_another_metric(stored, chosen):
         had = " in ".join(record.metric_of(stored))
         why = f"the baseline has {had}, these processes {chosen.key} in {chosen.unit}"
         return Verdict(judging.UNMEASURED, why, "", "processes")

@@ -41,8 +41,8 @@ def _seconds(text: str) -> float:
 def _varied(text: str) -> tuple[str, list[str]]:
     name, _, values = text.partition("=")
     listed = [each for each in values.split(",") if each]
-    if not name or len(listed) < 2:
-        raise ArgumentTypeError(f"{text!r} names no two values: for example batch-size=32,64")
+    if not name or len(listed) < 2 or len({*listed}) < len(listed):
+        raise ArgumentTypeError(f"{text!r} names no two different values, as NAME=1,2 does")
     return name.lstrip("-"), listed
 
 

@@ -84,9 +84,15 @@ class BenchRun:
                     progress.clear()
                     yield shown
                     progress.show(done.round, self._so_far())
+                    if done.round and self._unlike_base(done):
+                        break  # More rounds would tell nothing.
         except KeyboardInterrupt:
             self._notes.append("interrupted: only what had ended counts")
             self._interrupted = True
+
+    def _unlike_base(self, done: Measured) -> bool:
+        base, found = self._base, self._experiment.metric
+        return bool(base and not done.failed and baseline.is_of_another_metric(base, found))
 
     def _concluded(self) -> Generator[str, None, int]:
         """Record and show the verdict; return the exit status."""
@@ -215,7 +221,7 @@ class BenchRun:
         control = experiment.control
         if control is not None:
             values = experiment.values(CONTROL)
-            label = "A once more"
+            label = "A again"
             found.append(SideFigures(CONTROL, label, values, control.ratio, control.interval))
         return found
 
@@ -257,7 +263,7 @@ class BenchRun:
             yield f"a worktree has committed files only{named}; --link PATH adds an untracked one"
         if last.failed and "EOFError" in tail((self._directory / last.run).with_suffix(".out")):
             yield "stdin is empty in a bench"
-        if asked and not last.failed:
+        if asked and not last.failed and experiment.value(last) is None:
             known = experiment.known()
             near = get_close_matches(asked, known, n=3, cutoff=0.4)
             listed = dict.fromkeys([*near, *known])

@@ -131,6 +131,8 @@ def run_directory(named: str | None) -> Path:
     """
     if named is not None and not re.fullmatch(r"-\d+", named):
         path = Path(named)
+        if (path / "bench.json").exists():
+            raise UsageError("usage", f"{path} is a bench", f"Show it: voir compare {path}")
         with suppress(VoirError):
             return newest(path)[0] if path.is_dir() else labelled(named)[0]
         return path

@@ -149,9 +149,18 @@ def _of_bench(named: str, path: Path) -> Iterator[NamedSide]:
             bench=str(path.resolve()),
             rounds=[record.round_of(each) for _, each in runs],
             control=name == CONTROL or bool(about.get("control")),
-            notes=notes,
+            notes=[*notes, *_verdict_of(facts, name)],
         )
         yield made._replace(threshold=number(facts, "threshold"))
+
+
+def _verdict_of(bench: Facts, side: str) -> Iterator[str]:
+    """What a bench said of a side, if its metric is no rate, by which sides are compared."""
+    key = str(part(bench, "metric").get("key"))
+    whole = part(bench, "verdict")
+    for said in entries(whole, "verdicts") or [whole]:
+        if said.get("side") == side and ".rate." not in key:
+            yield f"the bench judged {key}: {said.get('verdict')}, {said.get('why')}"
 
 
 def _run(bench: Path, process: Facts, metric: Facts) -> Run | None:

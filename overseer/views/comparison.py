@@ -269,7 +269,7 @@ def concluded(verdict: TaskVerdict, found: Comparison) -> tuple[str, str]:
     shown = changed(verdict)
     if verdict.side not in found.plain:
         differs = "differs from" if verdict.verdict in (FASTER, SLOWER) else "against"
-        return f"{task}: {reference} {differs} itself, {shown}", ""
+        return f"{task}: {reference} {differs} itself, {shown or 'too few processes to tell'}", ""
     several = len(found.plain) > 2
     if verdict.verdict in (FASTER, SLOWER):
         than = f" than {reference}" if several else ""

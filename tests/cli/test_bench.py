@@ -95,6 +95,9 @@ def test_a_stored_result_is_compared_and_doubted(here: Place) -> None:
     assert "--ref COMMIT runs both in turns" in " ".join(ran.stdout.split())
     one = bench(here, "--baseline", "main", "--runs", "1", "--metric", "score", "main.py")
     assert (one.status, "inconclusive" in one.stdout) == (5, True)
+    ran = bench(here, "--baseline", "main", "--metric", "wall", "main.py")
+    assert (ran.status, "the baseline has score in 1" in ran.stdout) == (6, True), ran.stdout
+    assert len(recorded(here)["processes"]) == 2  # type: ignore[arg-type]
     ran = bench(here, "--baseline", "none", *first, "1.5")
     assert (ran.status, "voir-baselines/ has main." in ran.stderr) == (2, True)
 
@@ -161,7 +164,7 @@ def test_an_interrupted_bench_shows_what_had_ended_and_ends_its_script(here: Pla
     [
         ([], "no script"),
         (["--python", "/nowhere/python", "main.py"], "No such file or directory"),
-        (["--vary", "lr=1", "main.py"], "names no two values"),
+        (["--vary", "lr=1", "main.py"], "names no two different values"),
         (["--ref", "main", "main.py"], "not a git repository"),
         (["--threshold", "many", "main.py"], "is not a percentage"),
         (["--save-baseline", "../x", "main.py"], "is no name of a baseline"),

@@ -209,6 +209,12 @@ def test_the_sides_of_a_bench_are_compared_in_pairs(
     record["processes"][8]["disturbed"] = ["other programs used 31 % of the processors"]
     (tmp_path / "bench/bench.json").write_text(json.dumps(record))
     golden("compare/bench.80.txt", said("compare", "bench"))
+    record["metric"] = {"key": "wall", "unit": "s", "better": "down"}
+    record["verdict"] = {"side": "B", "verdict": "regression", "why": "+4 %"}
+    (tmp_path / "bench/bench.json").write_text(json.dumps(record))
+    assert "B: the bench judged wall: regression, +4 %" in said("compare", "bench")
+    with pytest.raises(VoirError, match="bench is a bench"):
+        said("show", "bench")
     found = as_json("bench")
     assert found["threshold"] == 0.02
     assert as_json("bench", "--threshold", "0")["threshold"] == 0

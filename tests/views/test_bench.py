@@ -13,7 +13,7 @@ GOLDEN = Path(__file__).parents[1] / "golden/bench"
 SIDES = [
     SideFigures("A", "main 4f2a1c0, batch-size=32", [1398.2, 1412.5, 1426.1]),
     SideFigures("B", "HEAD 077be4c, batch-size=32", [1257, 1271, 1285], 0.8998, (0.8871, 0.9127)),
-    SideFigures("A2", "A once more", [1396.4, 1421.3], 0.998, (0.9891, 1.007)),
+    SideFigures("A2", "A again", [1396.4, 1421.3], 0.998, (0.9891, 1.007)),
 ]
 LINES = [
     ("A", 0, 14.21, "14.2 s", ["warm-up, not counted"]),
