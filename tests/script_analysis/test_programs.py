@@ -48,7 +48,7 @@ def test_only_what_hooks_cannot_see_is_no_comment(name: str) -> None:
     assert live == [f'ov.probe("{selector}").give()' for selector in LIVE.get(name, ())]
 
 
-QUICK = "by_hand", "mnist"
+QUICK = ("mnist",)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_nothing_is_worse_with_the_voirfile(name: str, tmp_path: Path) -> None:
     check(name, Place(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["graphs", "k_fold"])
+@pytest.mark.parametrize("name", [pytest.param("graphs", marks=pytest.mark.slow), "k_fold"])
 def test_a_step_by_a_variable_counts_as_the_hooks_do(name: str, tmp_path: Path) -> None:
     (step,) = [one.code for one in findings(name, SEEN[name]).lines if one.role == "step loss"]
     assert "> loss as step" in step

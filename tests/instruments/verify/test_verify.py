@@ -12,7 +12,6 @@ import pytest
 from instruments.verify.checks import STOCK_INSTRUMENTS, Evidence, judge
 from instruments.verify.syncs import SYNC_METHODS, Syncs
 from overseer.views.checks import render
-from tests.forks import Job, run_all
 from tests.running import Place
 from tests.views.test_summary import golden
 
@@ -246,31 +245,23 @@ BROKEN = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, dict[str, Any]]]:
-    """Of each voirfile: the exit status, what was said, and the file of ``--verify-json``."""
+#: Those that run in the fast tests: each takes seconds, most of it for PyTorch's imports.
+QUICK = "good", "misspelt function", "wrong batch", "it raises"
+
+
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in BROKEN if n not in QUICK)]
+)
+def test_a_broken_voirfile_fails_the_check_that_it_breaks(name: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    jobs = []
-    for name, (line, _, _) in BROKEN.items():
-        place = Place(tmp_path_factory.mktemp("broken"))
-        place.write("main.py", dedent(SCRIPT).format(lr=1e9 if name == "NaN" else 0.01))
-        head = "def instrument_probes(ov):\n    yield ov.phases.load_script\n"
-        place.write("voirfile.py", f"{head}    {line}\n")
-        flags = ["--no-record", "--verify-json", "checks.json", "main.py"]
-        jobs.append(Job(str(place.path), [flags]))
-    return {
-        name: (
-            one.statuses[0],
-            " ".join(one.said[0].split()),
-            json.loads((Path(job.place) / "checks.json").read_text()),
-        )
-        for name, job, one in zip(BROKEN, jobs, run_all(jobs), strict=True)
-    }
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_voirfile_fails_the_check_that_it_breaks(runs: Any, name: str) -> None:
-    (status, said, written), (_, check, expected) = runs[name], BROKEN[name]
+    line, check, expected = BROKEN[name]
+    place = Place(tmp_path)
+    place.write("main.py", dedent(SCRIPT).format(lr=1e9 if name == "NaN" else 0.01))
+    head = "def instrument_probes(ov):\n    yield ov.phases.load_script\n"
+    place.write("voirfile.py", f"{head}    {line}\n")
+    ran = place.voir("--no-record", "--verify-json", "checks.json", "main.py", warm=True)
+    status, said = ran.status, " ".join((ran.stdout + ran.stderr).split())
+    written = json.loads((tmp_path / "checks.json").read_text())
     failing = [one["check"] for one in written["verify"] if one["verdict"] == "FAIL"]
     assert failing == ([check] if check else []), said
     assert (status, written["verdict"]) == ((3, "FAIL") if check else (0, "PASS"))
