@@ -209,6 +209,11 @@ def in_plumbing(frame: FrameType) -> bool:
     return made == __package__ or not _useful(frame.f_code.co_filename)
 
 
+def of_voir(frame: FrameType) -> bool:
+    """Test whether a frame runs voir's own code, stock instruments included."""
+    return frame.f_code.co_filename.startswith((*_OURS[:2], _INSTRUMENTS))
+
+
 def of_instruments(frame: FrameType) -> bool:
     """Test whether a frame runs code of a stock instrument."""
     return frame.f_code.co_filename.startswith(_INSTRUMENTS)

@@ -26,6 +26,7 @@ now_ns = time.perf_counter_ns
 perf_counter, monotonic, sleep = time.perf_counter, time.monotonic, time.sleep
 gmtime, strftime = time.gmtime, time.strftime
 time_ns, thread_time_ns = time.time_ns, time.thread_time_ns
+process_time_ns = time.process_time_ns
 #: Nanoseconds since boot, including time asleep; None if there is no such clock.
 boottime_ns = (
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None

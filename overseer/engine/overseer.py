@@ -299,7 +299,7 @@ class Overseer(Handle):
         if self.status != "running":
             return
         if isinstance(error, KeyboardInterrupt) and self.recording is not None:
-            self.context.outcome.idle = self.recording.idle()
+            self.context.outcome.idle = self.recording.idle(error)
         self.ending.script_left(error, self._restore_modules)
 
     def finalize(self) -> None:

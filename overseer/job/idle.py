@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..model.facts import main_task, number, part
+from ..rundir.killed import IDLE_SECONDS, IDLE_STEPS
 from ..rundir.reading import Run
 
-#: Ranks hang if they have made no step for this long: seconds, and typical steps.
-HANGS_SECONDS, HANGS_STEPS = 10.0, 20
 #: Activities in which a rank may wait for others.
 _WAITS = ("backward", "communication")
 
@@ -31,9 +30,10 @@ def idle_ranks(members: Sequence[Run]) -> dict[str, Any] | None:
     found: dict[str, list[int]] = {}
     least = []
     for member in running or members:
-        seconds = number(part(member.facts, "idle"), "seconds")
+        idle = part(member.facts, "idle")
+        seconds = number(idle, "seconds") if idle.get("step") or "still" in idle else None
         typical = number(main_task(member.facts) or {}, "step_seconds.median") or 0.0
-        if seconds is not None and seconds >= max(HANGS_SECONDS, HANGS_STEPS * typical):
+        if seconds is not None and seconds >= max(IDLE_SECONDS, IDLE_STEPS * typical):
             least.append(seconds)
             what = str(part(member.facts, "idle").get("doing") or "")
             found.setdefault(what, []).append(member.rank)

@@ -74,8 +74,8 @@ class Diagnosis:
     Attributes:
         verdict: One of ``loader-bound``, ``compute-bound``, ``host-bound``, ``pause-heavy``,
             ``memory growing``, ``throttled``, ``never steady``, ``waiting for other ranks``,
-            ``no bottleneck found``; of a job also ``straggler``, ``communication-bound``,
-            ``hang``.
+            ``no bottleneck found``, ``hang``; of a job also ``straggler``,
+            ``communication-bound``.
         why: The figure that shows it.
         next: What to try, if anything.
     """

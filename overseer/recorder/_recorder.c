@@ -1493,6 +1493,14 @@ static PyObject *m_ending(PyObject *module, PyObject *unused) {
 }
 static PyMethodDef ending_method = {"ending", m_ending, METH_NOARGS, NULL};
 
+/* waiting() -> the number of collectives issued in each process group, by its name; and whether backward waits for DDP's
+   collectives. */
+static PyObject *m_waiting(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    PyObject *numbers = G.numbers ? PyDict_Copy(G.numbers) : PyDict_New();
+    return numbers ? Py_BuildValue("NO", numbers, G.ending && G.ending->at ? Py_True : Py_False) : NULL;
+}
+
 /* gradient(gradients): the hook before a gradient */
 static PyObject *m_gradient(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
@@ -2184,6 +2192,7 @@ static PyMethodDef methods[] = {
     {"reducer", m_reducer, METH_VARARGS, NULL},
     {"gradient", m_gradient, METH_O, NULL},
     {"groups", m_groups, METH_O, NULL},
+    {"waiting", m_waiting, METH_NOARGS, NULL},
     {"tensors", m_tensors, METH_VARARGS, NULL},
     {"tasks", m_tasks, METH_VARARGS, NULL},
     {"sizes", m_sizes, METH_O, NULL},

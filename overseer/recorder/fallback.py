@@ -935,6 +935,11 @@ def groups(site_of: Callable[[int, str], int] | None) -> None:
     _g.group, _g.numbers = site_of, {}
 
 
+def waiting() -> tuple[dict[str, int], bool]:
+    """Count of collectives issued in each process group; whether backward waits for DDP's."""
+    return dict(_g.numbers), any(ending.at for ending in _g.endings)
+
+
 def tensors(
     types: dict[type, int], dtypes: dict[Any, str], grad_enabled: Any, hold: Any, *modes: Any
 ) -> None:

@@ -15,6 +15,7 @@ from ..clock import boottime_ns, now_ns, process_start, time_ns
 from ..errors import Problem, VoirError
 from ..files import is_own, read_json
 from ..model.facts import main_task, part
+from ..model.hangs import hang_of
 from ..recorder import sites as k
 from ..recorder.log import Header, lives, read_header
 from .runfile import utc
@@ -24,6 +25,8 @@ from .steps import STEPS_FILE
 RUNNING = "running"
 #: What a run is doing outside of all that is recorded.
 OTHER_CODE = "other code"
+#: A run makes no step any more if none has ended for this long: seconds, and typical steps.
+IDLE_SECONDS, IDLE_STEPS = 10.0, 20
 #: Up to so many ns, a kill is soon after a step: steps are counted ten times a second.
 SOON = 50_000_000
 
@@ -45,8 +48,8 @@ def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
     if found is None:
         return facts if _goes_on(facts) else _ended(directory, facts, None)
     if lives(found):
-        return {**facts, "now": now_doing(found), **_idle(found, now_ns())}
-    return _ended(directory, facts, found)
+        return _judged({**facts, "now": now_doing(found), **_idle(found, now_ns(), facts)})
+    return _judged(_ended(directory, facts, found))
 
 
 def finished(directory: str) -> bool:
@@ -109,10 +112,18 @@ def idle_of(found: Header, now: int) -> dict[str, Any]:
     return {"seconds": max(now - begun, 0) / 1e9, "step": steps, "doing": doing or OTHER_CODE}
 
 
-def _idle(found: Header, now: int) -> dict[str, Any]:
-    """The key ``idle`` and its value, if there is one."""
-    idle = idle_of(found, now)
-    return {"idle": idle} if idle else {}
+def _judged(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts, with the verdict ``hang`` if the run hangs or hung when it was killed."""
+    hangs = hang_of(facts)
+    return {**facts, "diagnosis": hangs.as_facts()} if hangs is not None else facts
+
+
+def _idle(found: Header, now: int, facts: dict[str, Any]) -> dict[str, Any]:
+    """The key ``idle`` and its value, if there is one, with the place that the run has recorded."""
+    idle, before = idle_of(found, now), part(facts, "idle")
+    if idle and before.get("step", idle["step"]) != idle["step"]:
+        before = {}  # It has gone on since.
+    return {"idle": {**before, **idle}} if before or idle else {}
 
 
 def _open(found: Header) -> tuple[str, int]:
@@ -167,7 +178,7 @@ def _ended(directory: Path, facts: dict[str, Any], found: Header | None) -> dict
         by += f"; figures up to step {steps:,}"
     if not is_ours(directory):
         by += "; it is another user's, and left as it is"
-    idle = _idle(found, found.control[k.WORD_BEAT]) if found is not None else {}
+    idle = _idle(found, found.control[k.WORD_BEAT], facts) if found is not None else {}
     return {**facts, **idle, "ended": utc(min(ended, time_ns())), "ended_by": by}
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from .datafd import DataFd
     from .directory import RunDirectory
+    from .hangs import HangWatch
     from .metrics import MetricsLog
     from .provenance import Provenance
     from .scores import Scores
@@ -99,6 +100,7 @@ class Recording:
         self._scores: Scores | None = None
         self._header, self._due = "", 0
         self._idle: dict[str, Any] = {}
+        self._watch: HangWatch | None = None
         self._lines: deque[Event] = deque()
         self._sampler = Sampler(run.clock, self.started_wall - self.started)
         self._timer: Any = None
@@ -191,15 +193,48 @@ class Recording:
                     self._timer = self._run.every(INTERVAL, self.flush, first=first)
                 self._timer.__enter__()
 
-    def idle(self) -> dict[str, Any] | None:
-        """How long the script has made no step, and what it was doing a second ago: ``idle``.
+    def idle(self, error: BaseException | None = None) -> dict[str, Any] | None:
+        """How long the script has made no step, where it is, and what it was doing: ``idle``.
 
         Peers that die, and signals, end what it was doing before this can be called.
+
+        Args:
+            error: The exception that has left the script, if any.
         """
-        before, found = self._idle, self._part("idle", _idle)
-        if found and before and found["step"] == before["step"]:
-            found["doing"] = before["doing"]
-        return found or None
+        return self._part("idle", lambda: self._idle_at_end(error))
+
+    def _idle_at_end(self, error: BaseException | None) -> dict[str, Any]:
+        from .hangs import placed
+        from .stacks import main_stack, unwound
+
+        before, found = self._idle, self._look(at_end=True)
+        same = before.get("step", found["step"]) == found["step"]
+        if same and "still" in before:  # It was seen where it was.
+            return {**before, "seconds": found["seconds"]}
+        doing = before.get("doing", found["doing"]) if same else found["doing"]
+        stack = unwound(error) if error is not None else main_stack()
+        return {**found, "doing": doing, **placed(stack, doing)}
+
+    def _look(self, at_end: bool = False) -> dict[str, Any]:
+        """The ``idle`` of now; once there was no step for a while, with the place."""
+        from ..recorder.log import header
+        from . import killed
+
+        found, now = header(recorder.header()), recorder.now()
+        idle = killed.idle_of(found, now)
+        seconds = idle.get("seconds", (now - found.monotonic) / 1e9)
+        if at_end:
+            return idle or {"seconds": seconds, "step": 0, "doing": killed.OTHER_CODE}
+        if seconds < killed.IDLE_SECONDS:
+            return idle
+        if self._watch is None:
+            from .hangs import HangWatch
+
+            self._watch = HangWatch(lambda: self._now("tasks"), self._run.report, self._in_job)
+        idle = self._watch.look(found, now, self.directory.path if self.made else None)
+        if self._watch.fresh:
+            self._due, self._watch.fresh = 0, False
+        return idle
 
     def prepare(self, probed: bool) -> None:
         """Prepare for the script's start.
@@ -235,7 +270,7 @@ class Recording:
                 # Tried again if the record could not begin, or no descriptor was free.
                 self._lines.extendleft(reversed(lines[-WAITING_LINES:]))
             recorder.control(WORD_BEAT, recorder.now())
-            self._idle = _idle()
+            self._idle = self._part("idle", self._look) or {}
             if self._metrics is not None and self._run.clock.now_ns() >= self._due:
                 self._rewrite()
 
@@ -287,6 +322,7 @@ class Recording:
                 "progress": self._run.summary.get("progress"),
                 "values": self._values(),
                 "problems": self._problems(),
+                "idle": self._idle if "still" in self._idle else None,
             }
         )
         took = (clock.cpu_ns() - used) / 1e9
@@ -378,7 +414,7 @@ class Recording:
             "instruments": self._instruments(),
             "problems": self._problems(),
             "values": self._values(),
-            "diagnosis": self._part("diagnosis", lambda: _diagnosis(measured)),
+            "diagnosis": self._part("diagnosis", lambda: _diagnosis(measured, outcome.idle)),
             **run.summary,
         }
 
@@ -447,13 +483,6 @@ class Recording:
                 with suppress(OSError):
                     os.unlink(self._header)
         return {**facts, "directory": str(self.directory.path)}
-
-
-def _idle() -> dict[str, Any]:
-    from ..recorder.log import header
-    from .killed import idle_of
-
-    return idle_of(header(recorder.header()), recorder.now())
 
 
 class Sampler:
@@ -545,8 +574,13 @@ def existing(place: str) -> str:
     return place
 
 
-def _diagnosis(facts: dict[str, Any]) -> dict[str, Any] | None:
-    """The diagnosis of the figures, if any."""
+def _diagnosis(facts: dict[str, Any], idle: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The diagnosis of the figures, if any; a hang that a signal has ended comes first."""
+    if idle and "hangs" in idle:
+        from ..model.hangs import hang_of
+
+        hangs = hang_of({"idle": idle})
+        return hangs.as_facts() if hangs is not None else None
     if not facts.get("tasks"):
         return None
     from ..model.diagnosis import diagnose

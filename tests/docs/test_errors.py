@@ -54,6 +54,23 @@ torch.optim.SGD(model.parameters())
 for n in range(60):
     model(torch.ones(4, 2)).sum().backward()
 """
+#: At once instead of after a minute.
+HURRIES = """from overseer.model import hangs as texts
+from overseer.rundir import hangs, killed, recording
+killed.IDLE_SECONDS, killed.IDLE_STEPS = 0.1, 0
+hangs.HANG_SECONDS, hangs.HANG_STEPS, recording.INTERVAL = 0.2, 0, 0.1
+texts.hang_text = hangs.hang_text = lambda idle: "no step for 62 s"
+__instruments__ = []
+"""
+HANGS = """import data
+def train():
+    for step in range(3):
+        give(step=step, batch_size=1)
+        if step == 2:
+            data.fetch(1.5)
+
+train()
+"""
 SWALLOWS = """for step in range(200):
     try:
         give(step=step, batch_size=1)
@@ -164,6 +181,8 @@ TOLD = {
     "span-selector": load("timeline", 'ov.span("//train_epoch > loss")'),
     "trace-channels": Case("--trace --trace-channels stepz main.py"),
     "trace-nowhere": Case("--trace --no-record main.py"),
+    "hang": Case("--run-dir run main.py", GIVE + HANGS,
+                 {"voirfile.py": HURRIES, "data.py": "from time import sleep as fetch\n"}),
     "no-such-rank": Case("--trace --trace-rank 4 main.py", env={"RANK": "0", "WORLD_SIZE": "4"}),
     "trace-unasked": Case("--trace-steps 1:3 main.py"),
     "trace-steps": Case("--trace --trace-steps 1000:1010 main.py",

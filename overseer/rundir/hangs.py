@@ -1,0 +1,151 @@
+"""Watches a run that makes no step any more: where it is, and whether it hangs.
+
+The watch runs on voir's thread, once a second, and only while no step has ended for a while.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..clock import boottime_ns, now_ns, process_time_ns
+from ..errors import Problem
+from ..files import whole
+from ..model.facts import main_task, number
+from ..model.hangs import hang_text, place_text
+from ..recorder import sites as k
+from ..recorder.log import Header
+from . import killed, stacks
+from .killed import OTHER_CODE, idle_of
+
+#: A run hangs if it has made no step, and its main thread has not moved, for this long: seconds,
+#: and typical steps.
+HANG_SECONDS, HANG_STEPS = 60.0, 10
+#: If voir's thread has not run for this many seconds, the machine slept or the process was stopped.
+AWAY_SECONDS = 5.0
+#: The share of one processor from which a thread that does not move computes.
+COMPUTES = 0.5
+
+STACKS_FILE = "stacks.txt"
+_since_boot: Callable[[], int] = boottime_ns or now_ns
+
+
+class HangWatch:
+    """Where a process is that makes no step any more.
+
+    Args:
+        tasks: Returns the ``tasks`` of ``run.json`` so far.
+        report: Receives a hang, once for each.
+        ranked: Whether it is one of several ranks, of which steps are expected from the start.
+
+    Attributes:
+        fresh: What it has found is to be written at once.
+    """
+
+    def __init__(
+        self,
+        tasks: Callable[[], Mapping[str, Any] | None],
+        report: Callable[[Problem], None],
+        ranked: bool = False,
+    ) -> None:
+        self._tasks, self._report, self._ranked = tasks, report, ranked
+        self.fresh = False
+        self._step, self._typical = -1, 0.0
+        self._looked = self._since = self._used = 0
+        self._position: object = None
+        self._written: object = None
+        self._said = False
+
+    def look(self, found: Header, now: int, directory: Path | None) -> dict[str, Any]:
+        """The ``idle`` of the run at this moment, with its place if it makes no step.
+
+        Args:
+            found: The run's header.
+            now: The recorder's clock.
+            directory: That of the run, for its stacks.
+        """
+        steps = found.control[k.WORD_STEPS]
+        idle = idle_of(found, now) or {
+            "seconds": (now - found.monotonic) / 1e9, "step": 0, "doing": OTHER_CODE,
+        }  # fmt: skip
+        if idle["seconds"] < self._least(steps):
+            return idle_of(found, now)
+        stack = stacks.main_stack()
+        self._move((stacks.position(stack), found.head[k.STRUCTURE]))
+        still = (_since_boot() - self._since) / 1e9
+        if not steps and idle["doing"] == OTHER_CODE and still < killed.IDLE_SECONDS:
+            return {}  # It starts; most programs take longer than that.
+        idle.update(placed(stack, idle["doing"]), still=round(still, 1))
+        if self._hangs(stack, idle, still):
+            idle["hangs"] = True
+            self._say(idle, directory)
+        self._write(directory)
+        return idle
+
+    def _least(self, steps: int) -> float:
+        """The seconds from which no step is worth a look; the typical step is read once."""
+        if steps != self._step:
+            self._step, self._position, self._said = steps, None, False
+            tasks = self._tasks() or {}
+            self._typical = number(main_task({"tasks": tasks}) or {}, "step_seconds.median") or 0.0
+        return max(killed.IDLE_SECONDS, killed.IDLE_STEPS * self._typical)
+
+    def _move(self, position: object) -> None:
+        """Start the time anew if the main thread has moved, or nothing could."""
+        at = _since_boot()
+        away, self._looked = at - self._looked > AWAY_SECONDS * 1e9, at
+        if away or position != self._position:
+            self.fresh = self._position is None
+            self._position, self._since, self._used = position, at, process_time_ns()
+
+    def _hangs(self, stack: stacks.Stack, idle: Mapping[str, Any], still: float) -> bool:
+        if min(still, idle["seconds"]) < max(HANG_SECONDS, HANG_STEPS * self._typical):
+            return False
+        if not (self._step or self._ranked or "torch" in sys.modules):
+            return False
+        if "collective" in idle:  # A checkpoint may wait for other ranks.
+            return True
+        if stacks.long_work(stack) or idle["doing"] in _LONG:
+            return False
+        used = (process_time_ns() - self._used) / 1e9
+        return used < COMPUTES * still or _on_gpu()  # A wait for a GPU may use a processor.
+
+    def _say(self, idle: Mapping[str, Any], directory: Path | None) -> None:
+        if self._said:
+            return
+        self._said = self.fresh = True
+        at = f"; stacks: {directory / STACKS_FILE}" if directory is not None else ""
+        where = place_text(idle) or f"in {idle['doing']}"
+        self._report(Problem("hang", hang_text(idle), f"{where}{at}"))
+
+    def _write(self, directory: Path | None) -> None:
+        """Write the stacks of all threads, if the main thread's has changed."""
+        if directory is None or self._written == self._position:
+            return
+        with suppress(OSError), whole(directory / STACKS_FILE, durable=False) as file:
+            file.write(stacks.all_stacks().encode("utf-8", "backslashreplace"))
+            self._written = self._position
+
+
+#: What a run may do for minutes, as ``doing`` names it.
+_LONG = frozenset({k.KINDS[k.SAVE].doing, k.KINDS[k.COMPILE].doing})
+
+
+def placed(stack: stacks.Stack, doing: object) -> dict[str, Any]:
+    """The place of a stack, for ``idle``.
+
+    Args:
+        stack: The main thread's.
+        doing: The ``doing`` of ``idle``.
+    """
+    found = stacks.place_of(stack, doing == k.KINDS[k.COMMUNICATION].doing)
+    return {**found, "by": "voir"} if found else {}
+
+
+def _on_gpu() -> bool:
+    with suppress(Exception):
+        return bool(sys.modules["torch"].cuda.is_initialized())
+    return False

@@ -1,0 +1,214 @@
+"""Where a run is that makes no step any more, and whether it hangs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import types
+from functools import partial
+from typing import Any
+
+import pytest
+
+from overseer.model.hangs import hang_of, place_text
+from overseer.recorder import sites as k
+from overseer.rundir import hangs, killed, stacks
+from overseer.rundir.hangs import HangWatch
+from tests.rundir.test_killed import OPENED, SECOND, header
+
+
+class Standing:
+    """A run whose threads and clocks a test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.used, self.moved, self.step_seconds = 0.0, 0.0, 0, 0.1
+        self.said: list[str] = []
+        self.long, self.place = "", {"file": "/a/main.py", "line": 4, "function": "train"}
+        monkeypatch.setattr(hangs, "_since_boot", lambda: round(self.now * SECOND))
+        monkeypatch.setattr(hangs, "process_time_ns", lambda: round(self.used * SECOND))
+        monkeypatch.setattr(stacks, "main_stack", list)
+        monkeypatch.setattr(stacks, "position", lambda stack: self.moved)
+        monkeypatch.setattr(stacks, "long_work", lambda stack: self.long)
+        monkeypatch.setattr(stacks, "place_of", lambda stack, communicating: dict(self.place))
+        self.watch = HangWatch(self.tasks, lambda problem: self.said.append(str(problem)))
+
+    def tasks(self) -> dict[str, Any]:
+        return {"train": {"steps": 5, "step_seconds": {"median": self.step_seconds}}}
+
+    def looks(self, until: float, kind: int = 0, steps: int = 5, every: float = 1.0, **head: Any):
+        """What it finds, each second until then; the last step has ended at 0."""
+        found: dict[str, Any] = {}
+        while self.now < until:
+            self.now += every
+            now = OPENED + round(self.now * SECOND)
+            found = self.watch.look(header(kind, 0.0, steps)._replace(**head), now, None)
+        return found
+
+
+@pytest.fixture
+def standing(monkeypatch: pytest.MonkeyPatch) -> Standing:
+    return Standing(monkeypatch)
+
+
+def test_a_thread_that_stands_still_for_a_minute_hangs_and_that_is_said_once(standing):
+    assert "still" not in standing.looks(9)
+    found = standing.looks(12)
+    assert (found["file"], found["step"], found["still"], "hangs" in found) == (
+        "/a/main.py", 5, 2.0, False,
+    )  # fmt: skip
+    assert standing.said == []
+    found = standing.looks(100)
+    assert (found["hangs"], found["seconds"]) == (True, 100.0)
+    assert standing.said == ["no step for 70 s: /a/main.py:4 in train"]
+    assert hang_of({"idle": found}).why == "no step for 100 s: /a/main.py:4 in train"
+    standing.looks(101, steps=6)
+    assert "hangs" not in standing.looks(130, steps=6), "it has gone on"
+
+
+def test_long_steps_have_more_time(standing):
+    standing.step_seconds = 30.0
+    assert "still" not in standing.looks(599)
+    assert "hangs" not in standing.looks(890)
+    assert "hangs" in standing.looks(901)
+
+
+def moves(standing):
+    standing.moved += 1
+    return {}
+
+
+def records(standing):
+    return {"head": (round(standing.now), 0)}
+
+
+def computes(standing):
+    standing.used = standing.now * 0.6
+    return {}
+
+
+def sleeps(standing):
+    standing.now += 6 if round(standing.now) % 40 == 0 else 0
+    return {}
+
+
+@pytest.mark.parametrize("lives", [moves, records, computes, sleeps])
+def test_a_run_that_lives_does_not_hang(standing, lives):
+    while standing.now < 600:
+        found = standing.looks(standing.now + 1, **lives(standing))
+    assert (standing.said, found["seconds"] >= 600) == ([], True)
+
+
+def test_what_takes_minutes_does_not_hang_except_in_a_collective(standing):
+    standing.long = "compiling"
+    standing.looks(300)
+    standing.long = ""
+    standing.looks(600, kind=k.SAVE)
+    assert standing.said == []
+    standing.place["collective"] = {"name": "all_gather", "number": 3, "group": "0"}
+    standing.looks(700, kind=k.SAVE)
+    assert standing.said == ["no step for 601 s: in all_gather number 3 of group 0, "
+                             "/a/main.py:4 in train"]  # fmt: skip
+
+
+def test_before_the_first_step_only_ranks_and_scripts_with_torch_hang(standing, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert standing.looks(19, steps=0) == {}, "it may start"
+    found = standing.looks(200, steps=0)
+    assert (found["step"], found["still"] > 100, standing.said) == (0, True, [])
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    standing.looks(202, steps=0)
+    assert len(standing.said) == 1
+
+
+# Stacks
+
+
+def waits(lock: Any) -> None:
+    lock.acquire()
+
+
+def waits_for(event: threading.Event) -> None:
+    event.wait(20)
+
+
+def stack_in(function: Any, *args: Any, until: Any) -> tuple[stacks.Stack, threading.Thread]:
+    """The stack of a thread that has called the function, once it is where ``until`` says."""
+    thread = threading.Thread(target=function, args=args, daemon=True)
+    thread.start()
+    while True:
+        stack = stacks.stack_of(sys._current_frames().get(thread.ident or 0))
+        if stack and until(stacks.place_of(stack)):
+            return stack, thread
+
+
+def test_a_place_is_the_users_innermost_line_and_what_it_has_called():
+    lock, event = threading.Lock(), threading.Event()
+    lock.acquire()
+    _, first = stack_in(waits, lock, until=lambda place: place.get("call") == "lock.acquire")
+    stack, second = stack_in(
+        partial(waits_for, event), until=lambda place: place.get("call") == "wait"
+    )
+    place = stacks.place_of(stack)
+    assert (place["file"], place["function"]) == (__file__, "waits_for")
+    text = stacks.all_stacks()
+    assert text.index("(MainThread)") < text.index(", in waits\n    lock.acquire()")
+    event.set()
+    lock.release()
+    first.join()
+    second.join()
+
+
+def test_an_import_that_hangs_is_named(tmp_path, monkeypatch):
+    (tmp_path / "hanging.py").write_text("import held\n")
+    (tmp_path / "held.py").write_text("import threading\nthreading.held.acquire()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    held = threading.Lock()
+    held.acquire()
+    monkeypatch.setattr(threading, "held", held, raising=False)
+    called = "threading.held.acquire"
+    held_there = partial(stack_in, until=lambda place: place.get("call") == called)
+    stack, thread = held_there(__import__, "hanging")
+    place = stacks.place_of(stack)
+    assert (place["file"], place["line"]) == (str(tmp_path / "held.py"), 2)
+    at = [n for n, (frame, _) in enumerate(stack) if frame.f_code.co_name == "<module>"]
+    place = stacks.place_of([e for n, e in enumerate(stack) if n != at[0]])
+    assert place["call"] == "import held"
+    held.release()
+    thread.join()
+
+
+PLACES = {
+    "in all_reduce number 812 of group 0, /a/main.py:40 in train": {
+        "collective": {"name": "all_reduce", "number": 812, "group": "0"}, "call": "wait",
+        "file": "/a/main.py", "line": 40, "function": "train",
+    },
+    "in DDP, /a/main.py:40 in train": {
+        "collective": {"name": "DDP"}, "call": "backward",
+        "file": "/a/main.py", "line": 40, "function": "train",
+    },
+    "in loader, worker 1 of 4 has the next batch (pid 77, sleeping), /a/main.py:40 in train": {
+        "call": "loader", "worker": {"number": 1, "count": 4, "pid": 77, "state": "sleeping"},
+        "file": "/a/main.py", "line": 40, "function": "train",
+    },
+    "": {"seconds": 3.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PLACES)
+def test_a_place_is_told_in_one_line(text):
+    assert place_text(PLACES[text]) == text
+
+
+def test_a_killed_run_keeps_its_place_unless_it_has_gone_on(tmp_path, monkeypatch):
+    idle = {"seconds": 62.0, "step": 7, "doing": "loading", "still": 61.0, "hangs": True,
+            "file": "/a/data.py", "line": 3, "function": "get"}  # fmt: skip
+    facts = {"pid": 1, "provenance": {"hostname": killed.os.uname().nodename}, "idle": idle}
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    for steps, verdict in ((7, "hang"), (9, None)):
+        found = header(k.LOADING, 0, steps, 9.6, 90.0)
+        monkeypatch.setattr(killed, "read_header", lambda directory: found)  # noqa: B023
+        run = killed.as_it_is(tmp_path, facts)
+        assert run["idle"].get("file") == ("/a/data.py" if verdict else None)
+        assert run.get("diagnosis", {}).get("verdict") == verdict
+        assert run["idle"]["seconds"] == pytest.approx(80.4)
