@@ -6,6 +6,8 @@ from overseer.context import VERSION as __version__
 from overseer.engine.overseer import Overseer
 from overseer.engine.script import app, give, iterate, log, profile
 
+from .pages import report
+
 __all__ = [
     "Overseer",
     "OverseerAbort",
@@ -20,4 +22,5 @@ __all__ = [
     "log",
     "parametrized",
     "profile",
+    "report",
 ]

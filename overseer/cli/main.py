@@ -45,6 +45,7 @@ COMMANDS = {
     "bench": ("SCRIPT", "run a script many times; compare versions of it"),
     "try": ("-- SCRIPT", "judge a change: accept, reject or inconclusive"),
     "compare": ("A B", "compare two runs"),
+    "report": ("RUN", "write a page about it to pass on"),
     "sql": ('RUN "..."', "query a run with SQL"),
     "trace": ("view RUN", "show its timeline in Perfetto"),
     "doctor": ("", "check the installation, or a run"),

@@ -31,6 +31,8 @@ FIELDS = [
 ROW = struct.Struct("<q24sqqdd6qqii")
 #: Bytes of a task's name.
 TASK_BYTES = 24
+#: The words of a row that hold it.
+_TASK_WORDS = (1, 2, 3)
 #: Flags: something was compiled during the step; the device's clock timed it; its loading is known;
 #: ``loss`` is that of ``backward``; the script gave a loss.
 COMPILED, DEVICE_CLOCK, LOADED, OF_BACKWARD, LOSS_GIVEN = 1, 2, 4, 8, 16
@@ -113,12 +115,15 @@ class Steps:
                     yield from self._stretches(data)
 
     def _stretches(self, data: bytes) -> Iterator[Stretch]:
+        words, row = memoryview(data).cast("q"), ROW.size // 8
+        if all(len({*words[word::row].tolist()}) == 1 for word in _TASK_WORDS):
+            yield Stretch(self._name(data[8 : 8 + TASK_BYTES]), data)
+            return
         tasks: dict[bytes, list[int]] = {}
         for at in range(0, len(data), ROW.size):
             tasks.setdefault(data[at + 8 : at + 8 + TASK_BYTES], []).append(at)
         for task, begins in tasks.items():
-            mixed = len(tasks) > 1
-            own = b"".join([data[at : at + ROW.size] for at in begins]) if mixed else data
+            own = b"".join([data[at : at + ROW.size] for at in begins])
             yield Stretch(self._name(task), own)
 
     def _name(self, task: bytes) -> str:

@@ -59,8 +59,23 @@ def render(
         height: The terminal's, in lines; 0: unlimited.
         whole: Show all bars, probes and values of the user.
     """
-    most = 1 << 30 if whole else 0
-    layout, tasks = Layout(width, colour), [*_tasks(run)]
+    layout = Layout(width, colour)
+    first, rows = summary_rows(run, whole)
+    head = layout.head("voir:", first)
+    # The shell needs the last line.
+    return head + layout.text(
+        layout.fitted(rows, height - 1 - head.count("\n")) if height > 0 and not whole else rows
+    )
+
+
+def summary_rows(run: Facts, whole: bool = True) -> tuple[list[Piece], list[Row]]:
+    """The first line of a summary, and its rows.
+
+    Args:
+        run: The facts.
+        whole: With all bars, probes and values of the user.
+    """
+    most, tasks = 1 << 30 if whole else 0, [*_tasks(run)]
     rest = [*_progress(run, most), _values(run, most), *_machine(run), *_verdict(run)]
     if "job" in run:
         from .job import of_job
@@ -76,12 +91,7 @@ def render(
         told = f"voir init {_short(script)} writes what would give them"
         rest.append(row("steps", Piece("none seen", "dim"), Piece(told, "dim")))
     rest += [*_probes(run, most), *_instruments(run, most), _app(run, most), *record(run)]
-    head = layout.head("voir:", first)
-    rows = [*tasks, *rest]
-    # The shell needs the last line.
-    return head + layout.text(
-        layout.fitted(rows, height - 1 - head.count("\n")) if height > 0 and not whole else rows
-    )
+    return first, [*tasks, *rest]
 
 
 def failure(run: Facts, width: int, colour: bool = False) -> str:

@@ -11,7 +11,7 @@ from tests.running import Place
 
 OURS = ("overseer", "instruments", "voir")
 #: Each costs some 0.2 ms. Those that a plain run does not need are imported where they are used.
-MOST = 47
+MOST = 48
 HEAVY = {
     "ast", "asyncio", "codefind", "dataclasses", "email", "giving", "hashlib", "http",
     "importlib.metadata", "inspect", "json", "logging", "numpy", "pathlib", "psutil", "ptera",

@@ -68,7 +68,8 @@ class Tree(NamedTuple):
     def packaged(self) -> set[str]:
         """The Python files and markers of the three packages."""
         files = {name for name in self.files if name.partition("/")[0] in PACKAGES}
-        return {name for name in files if name.endswith((".py", "/py.typed", "/SKILL.md"))}
+        data = "/py.typed", "/SKILL.md", ".js", ".css", "uPlot.LICENSE"
+        return {name for name in files if name.endswith((".py", *data))}
 
 
 def step(*command: str | Path, cwd: Path, **env: str) -> None:

@@ -1,0 +1,262 @@
+"""``voir report``: writes one page of HTML about a run, a job, a bench, or several runs."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ..errors import VoirError
+from ..files import is_own, whole
+from ..model.comparison import THRESHOLD
+from ..model.comparison import compare as compare_sides
+from ..rundir.curves import POINTS, StepCurves, TimeCurve, step_curves, time_curves
+from ..rundir.differences import differences
+from ..rundir.reading import Run
+from ..views.comparison import ShownSide, render
+from ..views.report import sections, svg
+from ..views.report.page import (
+    OVER_ROUNDS,
+    OVER_STEPS,
+    OVER_TIME,
+    Chart,
+    DrawnLine,
+    figures,
+    page,
+    section,
+    text,
+)
+from .commands import CommandParser, Terminal
+from .runs import RUN_HELP, facts_of, finished_run, run_directory, warn
+from .sides import NamedSide, sides_of
+
+_ABOUT = """\
+Write a page about a run, a job or a bench, or about several runs beside each other: one file of
+HTML, which needs nothing else and no network.
+"""
+#: The name of the page in a run's directory, and of one about several runs.
+PAGE_FILE = "report.html"
+#: Ranks and runs with curves of their own, points of each, and columns of the map of ranks.
+RANKS_DRAWN, SIDES_DRAWN, PARTS_DRAWN = 16, 6, 2
+FEW_POINTS = 240
+#: Names of units of monitors' charts, in order; each unit has one chart.
+_TITLES = {"%": "Load", "1": "GPU load", "B": "Memory", "MiB": "GPU memory",
+    "B/s": "Disk and network", "W": "Power", "°C": "Temperature"}  # fmt: skip
+
+
+def parser() -> CommandParser:
+    """The parser of ``voir report``."""
+    example = "voir report voir-runs/RUN --open"
+    made = CommandParser(prog="voir report", description=_ABOUT, example=example)
+    made.add_argument("runs", metavar="RUN", nargs="*",
+        help=f"{RUN_HELP}; a bench; several runs are compared")  # fmt: skip
+    made.add_argument("-o", "--output", metavar="FILE",
+        help=f"the file (default: {PAGE_FILE} in the run's directory)")  # fmt: skip
+    made.add_argument("--open", action="store_true", help="open it in a browser")
+    return made
+
+
+def report(argv: list[str], terminal: Terminal) -> Iterator[str]:
+    """Write the page that ``argv`` names; yield its path.
+
+    Raises:
+        VoirError: There is no such run, or the page cannot be written.
+    """
+    options = parser().parse_args(argv)
+    names = options.runs or ["-1"]
+    path, made = page_of(names)
+    to = Path(options.output) if options.output else path / PAGE_FILE
+    try:
+        if options.output is None and not is_own(path):
+            what = f"{path} belongs to another user; nothing is written there"
+            raise VoirError("export-unwritable", what, "Name another place: -o FILE.")
+        with whole(to, durable=False) as file:
+            file.write(made.encode("utf-8", "replace"))
+    except OSError as error:
+        what = f"{to} cannot be written: {error.strerror or error}"
+        raise VoirError("export-unwritable", what, "Name another place: -o FILE.") from None
+    yield f"{to}\n"
+    if options.open:
+        webbrowser.open(to.resolve().as_uri())
+
+
+def page_of(names: Sequence[str]) -> tuple[Path, str]:
+    """A page, and the directory that it belongs to.
+
+    Args:
+        names: A run, job or bench; or several runs, which are compared.
+
+    Raises:
+        VoirError: One of them is not there, or cannot be read.
+    """
+    first = Path(names[0])
+    if len(names) > 1 or (first / "bench.json").exists():
+        named, reference = sides_of(names, None)
+        return (first if first.is_dir() else Path()), _of_sides(named, reference)
+    run = finished_run(run_directory(names[0]))
+    return run.path, _of_run(run)
+
+
+# One run, or the processes of a job
+
+
+def _of_run(run: Run) -> str:
+    facts = facts_of(run)
+    members = [one for one in run.ranks if one.facts] or [run]
+    shown = members[:RANKS_DRAWN]
+    points = POINTS if len(shown) == 1 else FEW_POINTS
+    found = [(one, step_curves(one, None, warn, points)) for one in shown]
+    steps = [(_name(one), curves) for one, curves in found if curves is not None]
+    charts = [*_step_charts(steps, bool(run.ranks)), *_time_charts(time_curves(members[0], warn))]
+    first = steps[0][1] if steps else None
+    body = [sections.head(facts), _charts(charts)]
+    if first is not None:
+        bars = svg.histogram(*first.bars)
+        body.append(section("Times of steps", bars, sections.outliers(first.outliers)))
+    if run.ranks:
+        body.append(_of_ranks(members, steps))
+    body += [sections.problems(facts), sections.probes(facts), _trace(run)]
+    body.append(sections.provenance(members[0].facts))
+    title = f"{facts.get('name') or facts.get('script') or run.path.name} · voir"
+    times = first.times if first is not None else ([], [])
+    pauses = [(one.step, one.start, one.end) for one in first.pauses] if first else []
+    return page(title, body, charts, (times[0], times[1]), pauses)
+
+
+def _name(run: Run) -> str:
+    return f"rank {run.rank}"
+
+
+def _charts(charts: Sequence[Chart]) -> str:
+    return f'<div id="charts">{section("Over steps and time", figures(charts))}</div>'
+
+
+def _step_charts(steps: Sequence[tuple[str, StepCurves]], of_job: bool) -> Iterator[Chart]:
+    """The charts over steps: a line for each of several ranks or runs."""
+    several = len(steps) > 1
+    if not steps:
+        return
+    first = steps[0][1]
+
+    def lines(name: str) -> list[DrawnLine]:
+        curves = [(label, getattr(each, name)) for label, each in steps]
+        return [DrawnLine(label if several else first.task, *one) for label, one in curves if one.x]
+
+    of_loss = lines("loss")
+    if of_loss:
+        of_loss = of_loss[:1] if of_job else of_loss  # As in the summary.
+        yield Chart("Loss", OVER_STEPS, "1", of_loss, log=True, smooth=True, marks=True)
+    unit = f"{first.units}/s"
+    yield Chart("Rate", OVER_STEPS, unit, lines("rate"), smooth=True, marks=True)
+    yield Chart(
+        "Time of a step", OVER_STEPS, "s", lines("seconds"), log=True, smooth=True, marks=True
+    )
+    for label, each in steps[: 1 if of_job else PARTS_DRAWN]:
+        title = f"Parts of a step, {label}" if several else "Parts of a step"
+        parts = [DrawnLine(name, *curve) for name, curve in each.parts.items()]
+        yield Chart(title, OVER_STEPS, "s", parts, stack=True)
+
+
+def _time_charts(curves: Sequence[TimeCurve]) -> Iterator[Chart]:
+    """The charts over time: one for each value of the script, and each unit of the monitors."""
+    for one in curves:
+        if one.given and one.curve.x:
+            yield Chart(
+                one.name, OVER_TIME, one.unit, [DrawnLine(one.name, *one.curve)], smooth=True
+            )
+    units = dict.fromkeys(one.unit for one in curves if not one.given)
+    for unit in units:
+        those = [one for one in curves if one.unit == unit and not one.given and one.curve.x]
+        # Two monitors may sample the same.
+        unlike = {
+            tuple(one.curve.y) if any(one.curve.y) else one.key: DrawnLine(one.name, *one.curve)
+            for one in reversed(those)
+        }
+        if unlike:
+            shown = [*reversed(unlike.values())]
+            yield Chart(_TITLES.get(unit, unit), OVER_TIME, unit, shown, marks=True)
+
+
+def _of_ranks(members: Sequence[Run], steps: Sequence[tuple[str, StepCurves]]) -> str:
+    kept = [(label, curves.own.y) for label, curves in steps]
+    straggler = [
+        str(task["straggler"].get("why"))
+        for task in members[0].facts.get("tasks", {}).values()
+        if isinstance(task, dict) and isinstance(task.get("straggler"), dict)
+    ]
+    drawn = ""
+    if kept and steps:
+        last = f"step {steps[0][1].n:,}"
+        drawn = svg.heat_map([name for name, _ in kept], [y for _, y in kept], "step 1", last)
+    told = "".join(f"<p>{text(each)}</p>" for each in straggler)
+    return section("Ranks", told, drawn, sections.ranks_table([one.facts for one in members]))
+
+
+def _trace(run: Run) -> str:
+    found = [one for one in run.ranks or (run,) if (one.path / "trace.pftrace").exists()]
+    if not found:
+        return ""
+    links = ", ".join(
+        f'<a href="{text(one.path.relative_to(run.path) / "trace.pftrace")}">'
+        f"{text(_name(one) if run.ranks else 'trace.pftrace')}</a>"
+        for one in found
+    )
+    command = text(f"voir trace view {run.path}")
+    return section("Trace", f"<p>{links} · <code>{command}</code></p>")
+
+
+# Several runs, or a bench
+
+
+def _of_sides(named: Sequence[NamedSide], reference: int) -> str:
+    sides = [one.side for one in named]
+    threshold = next((one.threshold for one in named if one.threshold is not None), THRESHOLD)
+    found = compare_sides(sides, threshold, reference)
+    unlike = differences([side.runs for side in sides if not side.control])
+    shown = [ShownSide(one.named, one.side.runs) for one in named]
+    charts = [*_rounds(named)]
+    steps = list[tuple[str, StepCurves]]()
+    for one in named[:SIDES_DRAWN]:
+        with suppress(VoirError):
+            run = finished_run(Path(one.paths[0]))
+            first = (run.ranks or (run,))[0]
+            curves = step_curves(first, None, warn, POINTS // 2)
+            if curves is not None and not one.side.control:
+                steps.append((one.side.name, curves))
+    charts += _step_charts(steps, False)
+    title = " against ".join(one.named for one in named if not one.side.control)
+    said = render(found, shown, [], 100)
+    body = [
+        f"<h1>{text(title)}</h1>",
+        section("Comparison", f"<pre>{escape(said)}</pre>"),
+        _charts(charts),
+        sections.differences(found.plain, [(d.group, d.name, d.values) for d in unlike]),
+    ]
+    times = steps[0][1].times if steps else ([], [])
+    return page(f"{title} · voir", body, charts, (times[0], times[1]))
+
+
+def _rounds(named: Sequence[NamedSide]) -> Iterator[Chart]:
+    """The rate of each process of a bench, by its round."""
+    lines, unit = list[DrawnLine](), "items/s"
+    for one in named:
+        pairs = list[tuple[float, float]]()
+        for number, facts in zip(one.side.rounds, one.side.runs, strict=False):
+            value, unit = _rate_of(facts, unit)
+            if value:
+                pairs.append((number, value))
+        if pairs:
+            lines.append(DrawnLine(one.side.name, [n for n, _ in pairs], [v for _, v in pairs]))
+    if lines:
+        yield Chart("Rate of each process", OVER_ROUNDS, unit, lines, points=True)
+
+
+def _rate_of(facts: Any, unit: str) -> tuple[float | None, str]:
+    from ..model.facts import main_task, number
+
+    task = main_task(facts) or {}
+    value = number(task, "rate.steady") or number(task, "rate.wall")
+    return value, f"{task.get('units') or 'items'}/s" if value else unit

@@ -1,0 +1,1 @@
+"""A page about runs, in one file of HTML that loads nothing."""

@@ -1,0 +1,128 @@
+"""The sections of a report: what ``run.json`` says, as tables."""
+
+from __future__ import annotations
+
+from ...errors import clean
+from ...model.facts import duration, entries, part
+from ..summary import summary_rows
+from .page import pieces, rows_table, section, table, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from ...model.facts import Facts
+
+#: Rows of the summary that have a place of their own on the page.
+_ELSEWHERE = ("verdict", "next", "record")
+#: Values of the provenance that are shown, and the characters of each.
+_MOST, _LONG = 400, 300
+#: Parts of the provenance that are long, and shown folded.
+_FOLDED = ("packages", "env")
+
+
+def head(facts: Facts) -> str:
+    """Title, verdict, and the rows of the summary."""
+    first, rows = summary_rows(facts)
+    kept = [row for row in rows if row.label.strip("└ ") not in _ELSEWHERE]
+    title = clean(facts.get("name") or facts.get("script") or "run")
+    return (
+        f"<h1>{text(title)}</h1><p>{pieces(first)}</p>{_verdict(facts)}"
+        f"{section('Figures', rows_table(kept))}"
+    )
+
+
+def _verdict(facts: Facts) -> str:
+    found = part(facts, "diagnosis")
+    if not found:
+        return ""
+    next_ = f"<br><span>next: {text(found['next'])}</span>" if found.get("next") else ""
+    return (
+        f'<div class="verdict"><b>{text(found.get("verdict") or "")}</b><br>'
+        f"{text(found.get('why') or '')}{next_}</div>"
+    )
+
+
+def problems(facts: Facts) -> str:
+    """What went wrong."""
+    rows = [
+        [str(one.get(key) or "") for key in ("who", "what", "where", "remedy")]
+        for one in entries(facts, "problems")
+    ]
+    return section("Problems", table(["", "what", "where", "what to do"], rows))
+
+
+def probes(facts: Facts) -> str:
+    """The probes of voirfiles, and how often each fired."""
+    rows = [
+        [str(one.get("selector")), str(one.get("state")), str(one.get("fired") or 0),
+         str(one.get("where") or "")]
+        for one in entries(facts, "probes")
+    ]  # fmt: skip
+    return section("Probes", table(["selector", "state", "fired", "where"], rows, (2,)))
+
+
+def outliers(longest: Sequence[tuple[int, float]]) -> str:
+    """The longest steps, each a link to its place in the charts."""
+    links = ", ".join(
+        f'<a href="#charts" data-step="{step}">step {step:,}: {text(duration(seconds))}</a>'
+        for step, seconds in longest
+    )
+    return f"<p>The longest: {links}</p>" if links else ""
+
+
+def ranks_table(members: Sequence[Facts]) -> str:
+    """A row for each process of a job."""
+    rows = []
+    for facts in members:
+        tasks = part(facts, "tasks")
+        task = max(map(dict, tasks.values()), key=lambda it: it.get("steps") or 0, default={})
+        rate, step = part(task, "rate"), part(task, "step_seconds")
+        shown = rate.get("steady") or rate.get("wall")
+        rows.append(
+            [
+                str(facts.get("rank", "")),
+                str(part(facts, "provenance").get("hostname") or ""),
+                f"{task.get('steps') or 0:,}",
+                f"{shown:,.4g}" if isinstance(shown, (int, float)) else "",
+                duration(step.get("median")) or "",
+                duration(step.get("max")) or "",
+                clean(facts.get("ended_by") or facts.get("error") or facts.get("now") or "ended"),
+            ]
+        )
+    names = ["rank", "host", "steps", "items/s", "median step", "longest step", "end"]
+    return table(names, rows, (0, 2, 3, 4, 5))
+
+
+def provenance(facts: Facts) -> str:
+    """Where and how the run was made."""
+    found = [*_flat("", part(facts, "provenance"))]
+    plain = [each for each in found if each[0].partition(".")[0] not in _FOLDED]
+    made = table(["", ""], plain[:_MOST])
+    for name in _FOLDED:
+        inside = [each for each in found if each[0].partition(".")[0] == name]
+        if inside:
+            made += (
+                f"<details><summary>{name}: {len(inside):,}</summary>"
+                f"{table(['', ''], inside[:_MOST])}</details>"
+            )
+    return section("Provenance", made)
+
+
+def differences(names: Sequence[str], unlike: Sequence[tuple[str, str, list[str]]]) -> str:
+    """What differs between sides."""
+    rows = [[group, name, *values] for group, name, values in unlike]
+    return section("What was different", table(["", "", *names], rows))
+
+
+def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, one in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(one, dict):
+            yield from _flat(f"{name}.", one)
+        elif isinstance(one, list) and one and isinstance(one[0], dict):
+            for at, each in enumerate(one):
+                yield from _flat(f"{name}.{at}.", each)
+        elif one not in (None, "", [], {}):
+            yield name, clean(one)[:_LONG]

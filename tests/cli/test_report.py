@@ -1,0 +1,135 @@
+"""``voir report``: the page, and what a browser makes of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import voir
+from overseer.cli.report import page_of
+from overseer.errors import VoirError
+from overseer.model.decimate import extremes
+from overseer.rundir.curves import step_curves, time_curves
+from overseer.rundir.reading import read_run
+from tests.job.simulate import SimulatedJob, Slow
+
+from .browser import Browser
+from .said import said
+
+#: A name that ends an element, and one that a terminal would obey.
+HOSTILE = "</script><b id=hostile>\x1b[31m"
+LONG = 8_000_000_000
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two ranks: the second is slow; one step of the first takes 8 seconds more."""
+    directory = tmp_path_factory.mktemp("jobs") / "job"
+    facts: dict[str, Any] = {
+        "name": HOSTILE,
+        "problems": [{"slug": "x", "who": HOSTILE, "what": "&<", "where": "a.py:1"}],
+        "provenance": {"hostname": "node0", "env": {"HOSTILE": HOSTILE}},
+    }
+    slow = [Slow(1, 0.5), Slow(0, 60.0, "other", steps=(700, 701))]
+    made = SimulatedJob(ranks=2, steps=3000, slow=slow, tails=0.0)
+    made.write(directory, facts={0: facts, 1: {}})
+    lines = [
+        {"t": 1793527201 + at, "accuracy": at / 60, HOSTILE: at % 7,
+         "cpudata": {"load": [1, 50 + at % 40][1], "memory": [1 << 30, 1 << 34]}}
+        for at in range(60)
+    ]  # fmt: skip
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (directory / "rank0/metrics.jsonl").write_text(text)
+    return directory
+
+
+def test_no_peak_is_missing_and_no_value_is_made_up() -> None:
+    values = [float(n % 10) for n in range(10_000)]
+    values[4321], values[77] = 1000.0, math.nan
+    kept = extremes(values, 100)
+    assert len(kept) <= 100
+    assert kept == sorted(kept)
+    assert (4321 in kept, 77 in kept) == (True, False)
+    assert extremes(values[:5], 100) == [0, 1, 2, 3, 4]
+    assert extremes([], 10) == extremes([math.nan], 10) == []
+
+
+def test_the_curves_are_those_of_the_steps(job: Path) -> None:
+    first, second = (read_run(job / f"rank{n}") for n in (0, 1))
+    found = step_curves(first, None, pytest.fail)
+    slower = step_curves(second, None, pytest.fail)
+    assert found is not None and slower is not None
+    assert (found.task, found.n, len(found.seconds.x) <= 800) == ("train", 3000, True)
+    step, seconds = found.outliers[0]
+    assert (step, seconds > 6) == (700, True)
+    assert max(found.seconds.y) == pytest.approx(seconds)
+    assert found.seconds.x[found.seconds.y.index(max(found.seconds.y))] == 700
+    assert sum(found.bars[1]) == 3000
+    assert slower.own.y[40] > 1.2 * found.own.y[40]  # Both take as long, but one waits.
+    assert found.times.x == sorted(found.times.x)
+    assert found.times.y == sorted(found.times.y)
+    assert {"loading", "forward", "communication"} <= {*found.parts}
+    curves = {one.name: one for one in time_curves(first, pytest.fail)}
+    assert {"accuracy", "cpu load", "cpu memory"} <= {*curves}
+    assert (curves["cpu load"].unit, max(curves["cpu load"].curve.y)) == ("%", 89)
+    assert step_curves(read_run(job / "rank1"), "none", pytest.fail) is None
+
+
+def test_the_page_is_small_whole_and_escaped(job: Path, tmp_path: Path) -> None:
+    (path,) = said("report", str(job), "-o", str(tmp_path / "page.html")).split()
+    page = Path(path).read_text()
+    assert len(page) < 300_000
+    assert "<b id=hostile>" not in page
+    assert "\x1b" not in page
+    assert page.count("</script>") == 3
+    for expected in ("straggler", "Loss", "Parts of a step", "node0", "&amp;&lt;", "step 700"):
+        assert expected in page, expected
+    assert 'srcdoc="&lt;!doctype' in voir.report(job)._repr_html_()
+
+
+def test_a_browser_draws_it_alone_and_zooms_all_charts_together(job: Path, tmp_path: Path) -> None:
+    said("report", str(job))
+    with Browser((job / "report.html").as_uri(), tmp_path / "home") as page:
+        drawn = page.until("document.documentElement.dataset.drawn")
+        assert drawn == str(page.value("document.querySelectorAll('.plot canvas').length"))
+        assert int(drawn) >= 6
+        assert page.value("document.getElementById('hostile')") is None
+        shown = "[...document.querySelectorAll('figure')].map((it) => it.dataset.shown)"
+        whole = page.value(shown)
+        page.value("document.querySelector('a[data-step]').click()")
+        zoomed = page.until(shown, lambda now: now[-1] != whole[-1])
+        assert zoomed[:2] == ["680 720", "680 720"] != whole[:2]
+        begin, end = map(float, zoomed[-1].split())  # In seconds; one of the steps takes 8 s.
+        assert 8 < end - begin < 30
+        page.value("document.querySelector('#chart0 button').click()")
+        assert page.until(shown, lambda now: now == whole) == whole
+        page.value("document.querySelector('#chart0 .controls button[aria-pressed]').click()")
+        assert page.value("document.querySelector('#chart0 [aria-pressed=true]').textContent")
+        assert page.problems == []
+        assert [*filter(lambda it: not it.startswith("file:"), page.requests)] == []
+
+
+def test_several_runs_are_on_the_same_axes(job: Path, tmp_path: Path) -> None:
+    _, page = page_of([str(job / "rank0"), str(job / "rank1")])
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    assert [line["label"] for line in data["charts"][1]["lines"]] == ["A", "B"]
+    assert "What was different" in page
+    with pytest.raises(VoirError, match="none"):
+        said("report", str(tmp_path / "none"))
+
+
+def test_a_run_without_steps_and_a_torn_one_have_a_page(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "torn").mkdir()
+    for name in ("run.json", "steps.npy", "metrics.jsonl"):
+        data = (job / "rank0" / name).read_bytes()
+        (tmp_path / "torn" / name).write_bytes(data[:-30] if name != "run.json" else data)
+    _, page = page_of([str(tmp_path / "torn")])
+    assert "Loss" in page
+    (tmp_path / "torn/steps.npy").write_bytes(b"no steps")
+    (tmp_path / "torn/metrics.jsonl").unlink()
+    _, page = page_of([str(tmp_path / "torn")])
+    assert ("Loss" in page, "Figures" in page) == (False, True)
