@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from .diagnosis import Diagnosis
 from .facts import number, part
@@ -12,10 +13,17 @@ if TYPE_CHECKING:
     from .facts import Facts
 
 
+#: The name of DDP's own collectives, which its reducer issues in C++.
+DDP = "DDP"
+
+
 def place_text(idle: Facts) -> str:
     """``in all_reduce number 812 of group 0, main.py:40 in train``; empty if it is not known."""
     collective, worker = part(idle, "collective"), part(idle, "worker")
-    called = str(collective.get("name") or idle.get("call") or "")
+    name = collective.get("name")
+    called = str(idle.get("call") if name == DDP else name or idle.get("call") or "")
+    if name == DDP:
+        called += ", where DDP waits for the other ranks"
     if "number" in collective:
         called += f" number {collective['number']}"
     if "group" in collective:
@@ -24,16 +32,24 @@ def place_text(idle: Facts) -> str:
         state = f", {worker['state']}" if "state" in worker else ""
         called += f", worker {worker.get('number')} of {worker.get('count')} has the next batch"
         called += f" (pid {worker.get('pid')}{state})"
-    places = [each for each in (called and f"in {called}", _line(idle)) if each]
-    return ", ".join(places)
+    after = f"while handling {idle['handling']}" if "handling" in idle else ""
+    if after and isinstance(raised := idle.get("raised"), str):
+        after += f" ({shown(raised)})"
+    return ", ".join(filter(None, (called and f"in {called}", _line(idle), after)))
 
 
 def _line(idle: Facts) -> str:
     file, line, function = (idle.get(key) for key in ("file", "line", "function"))
     if not isinstance(file, str):
         return ""
-    beside = os.getcwd() + os.sep
-    return f"{file.removeprefix(beside)}:{line} in {function}"
+    return f"{shown(file)}:{line} in {function}"
+
+
+def shown(file: str) -> str:
+    """A file as a user types it here: without the current directory."""
+    with suppress(OSError):
+        return file.removeprefix(os.getcwd() + os.sep)
+    return file
 
 
 def hang_text(idle: Facts) -> str:

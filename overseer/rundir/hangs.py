@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..boundary import said, where
 from ..clock import boottime_ns, now_ns, process_time_ns
 from ..errors import Problem
 from ..files import whole
@@ -20,6 +21,7 @@ from ..recorder import sites as k
 from ..recorder.log import Header
 from . import killed, stacks
 from .killed import OTHER_CODE, idle_of
+from .redact import redact
 
 #: A run hangs if it has made no step, and its main thread has not moved, for this long: seconds,
 #: and typical steps.
@@ -28,6 +30,8 @@ HANG_SECONDS, HANG_STEPS = 60.0, 10
 AWAY_SECONDS = 5.0
 #: The share of one processor from which a thread that does not move computes.
 COMPUTES = 0.5
+#: Characters kept of the message of an exception that is being handled.
+MAX_SAID = 500
 
 STACKS_FILE = "stacks.txt"
 _since_boot: Callable[[], int] = boottime_ns or now_ns
@@ -142,7 +146,14 @@ def placed(stack: stacks.Stack, doing: object) -> dict[str, Any]:
         doing: The ``doing`` of ``idle``.
     """
     found = stacks.place_of(stack, doing == k.KINDS[k.COMMUNICATION].doing)
-    return {**found, "by": "voir"} if found else {}
+    if not found:
+        return {}
+    error = stacks.handled(stack)
+    if error is not None:
+        found["handling"] = redact(said(error)[:MAX_SAID])
+        if (raised := where(error)) is not None:
+            found["raised"] = raised
+    return {**found, "by": "voir"}
 
 
 def _on_gpu() -> bool:

@@ -13,7 +13,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from ..boundary import entries_of, in_plumbing, of_library, of_voir
+from ..boundary import ControlFlow, entries_of, in_plumbing, of_library, of_voir
+from ..model.hangs import DDP
 from ..recorder import recorder
 from ..timers import hidden
 from .workers import due_worker
@@ -64,6 +65,17 @@ def unwound(error: BaseException) -> Stack:
     return [each for each in reversed(found) if not of_voir(each[0])]
 
 
+def handled(stack: Stack) -> BaseException | None:
+    """The exception that the main thread's code is handling, as in ``finally``; None for none."""
+    found: Any = sys._current_exceptions().get(threading.main_thread().ident or 0)
+    error = found[1] if isinstance(found, tuple) else found  # A tuple before Python 3.12.
+    if not isinstance(error, BaseException) or isinstance(error, ControlFlow):
+        return None
+    frames = [frame for frame, _ in stack]
+    inside = any(entry.tb_frame in frames for entry in entries_of(error.__traceback__))
+    return error if inside else None
+
+
 def position(stack: Stack) -> object:
     """A value that changes when the thread goes on; a loop that polls has the same one again."""
     return tuple((frame.f_code, frame.f_lasti) for frame, _ in stack)
@@ -99,7 +111,7 @@ def place_of(stack: Stack, communicating: bool = False) -> dict[str, Any]:
         "file": frame.f_code.co_filename,
         "line": line,
         "function": frame.f_code.co_name,
-        "call": _called(stack[:own]) or _written(frame) or None,
+        "call": _called(stack[:own], frame) or None,
         "collective": _collective(stack[:own], communicating),
         "worker": due_worker([each for each, _ in stack[:own]]),
     }
@@ -110,16 +122,18 @@ def place_of(stack: Stack, communicating: bool = False) -> dict[str, Any]:
 
 
 def _is_own(frame: FrameType) -> bool:
-    return not (of_library(frame) or in_plumbing(frame))
+    made = frame.f_code.co_filename == "<string>"  # By namedtuple, dataclass, attrs.
+    return not (made or of_library(frame) or in_plumbing(frame))
 
 
-def _called(inner: Stack) -> str:
-    """The function that the user's frame has called; ``import NAME`` for the innermost import."""
+def _called(inner: Stack, own: FrameType) -> str:
+    """What the user's frame has called; ``import NAME`` for the innermost import."""
     for frame, _ in inner:
         if frame.f_code.co_name == "_find_and_load" and "name" in frame.f_locals:
             return f"import {frame.f_locals['name']}"
     names = (frame.f_code.co_name for frame, _ in reversed(inner))
-    return next((name for name in names if name not in _WRAPPERS), "")
+    called = next((name for name in names if name not in _WRAPPERS), "")
+    return called if called and not called.startswith("__") else _written(own) or called
 
 
 def _written(frame: FrameType) -> str:
@@ -148,7 +162,7 @@ def _collective(inner: Stack, communicating: bool) -> dict[str, Any] | None:
         ):  # The last one is what the user called.
             name, group, size = function, _group_of(frame), _bytes_of(frame) or size
     if reducing and not name:
-        return {"name": "DDP"}
+        return {"name": DDP}
     if not (name or communicating):
         return None
     if group is None and len(numbers) == 1:

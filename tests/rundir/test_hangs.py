@@ -183,13 +183,17 @@ PLACES = {
         "collective": {"name": "all_reduce", "number": 812, "group": "0"}, "call": "wait",
         "file": "/a/main.py", "line": 40, "function": "train",
     },
-    "in DDP, /a/main.py:40 in train": {
+    "in backward, where DDP waits for the other ranks, /a/main.py:40 in train": {
         "collective": {"name": "DDP"}, "call": "backward",
         "file": "/a/main.py", "line": 40, "function": "train",
     },
     "in loader, worker 1 of 4 has the next batch (pid 77, sleeping), /a/main.py:40 in train": {
         "call": "loader", "worker": {"number": 1, "count": 4, "pid": 77, "state": "sleeping"},
         "file": "/a/main.py", "line": 40, "function": "train",
+    },
+    "in destroy_process_group, /a/main.py:40 in train, while handling ValueError: no (/a/b.py:2)": {
+        "call": "destroy_process_group", "file": "/a/main.py", "line": 40, "function": "train",
+        "handling": "ValueError: no", "raised": "/a/b.py:2",
     },
     "": {"seconds": 3.0},
 }  # fmt: skip
