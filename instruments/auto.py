@@ -96,6 +96,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         "torch.distributed.fsdp._fully_shard._fsdp_common": partial(
             _parallel, places, batches, "sharded"
         ),
+        "torch.distributed.pipelining.schedules": partial(_pipelines, ov, places, batches),
         **{name: lambda module: place_other(places(), module) for name in FRAMEWORKS},
         **{name: partial(_pickler, ov, places) for name in PICKLERS},
     }
@@ -153,6 +154,14 @@ def _parallel(
     from .hooks import parallel
 
     getattr(parallel, hooks)(placed(), batches(), module)
+
+
+def _pipelines(
+    ov: Overseer, placed: Callable[[], Places], batches: Callable[[], DataParallel], schedules: Any
+) -> None:
+    from .hooks import pipelines
+
+    pipelines.place(ov, placed(), batches(), schedules)
 
 
 def _loaders(ov: Overseer, placed: Callable[[], Places], dataloader: Any) -> None:

@@ -26,7 +26,7 @@ SAME = frozenset(
      "pipe", "pipeline", "stage")
 )  # fmt: skip
 #: What tells it, the most certain first.
-BY = ("device mesh", "FSDP", "DDP")
+BY = ("device mesh", "FSDP", "DDP", "pipeline")
 
 
 class DataParallel:
@@ -81,6 +81,11 @@ class DataParallel:
                 index, size = index * n + at, size * n
         if DIFFERENT & {*names} or ({*names} <= SAME and mesh.size() == self._world_size()):
             self.note("device mesh", index, size)
+
+    def pipeline(self, size: int) -> None:
+        """The same by the group of a pipeline: all ranks in one pipeline see the same batch."""
+        if size == self._world_size():
+            self.note("pipeline", 0, 1)
 
     def sharded(self, info: Any) -> None:
         """The same by the mesh of ``fully_shard`` or ``replicate``."""

@@ -305,6 +305,29 @@ class Handle(Scheduler):
             )
         self.context.parallel = {"data": [index, size], "by": "voirfile"}
 
+    def pipeline(self, stage: int, stages: int, micro_batches: int | None = None) -> None:
+        """Say that this rank runs a stage of a pipeline; what a library tells counts more.
+
+        Args:
+            stage: Its number, from 0.
+            stages: How many there are.
+            micro_batches: How many a step passes through the stages.
+
+        Raises:
+            UsageError: ``stage`` is not from 0 to ``stages - 1``.
+        """
+        if not 0 <= stage < stages:
+            raise UsageError(
+                "pipeline",
+                f"pipeline({stage!r}, {stages!r}): there is no stage {stage!r} of {stages!r}",
+                "The first number counts from 0: it is less than the second one.",
+            )
+        told = {"by": "voirfile", "stage": stage, "stages": stages}
+        if micro_batches is not None:
+            told["micro_batches"] = micro_batches
+        before = self.context.live.get("pipeline")
+        self.context.live["pipeline"] = lambda: (before() if before is not None else None) or told
+
     @property
     def exit_status(self) -> int | None:
         """The script's exit status once it has ended; minus the signal that killed it."""

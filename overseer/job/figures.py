@@ -22,7 +22,8 @@ from .members import (
     steps_of_members,
     why_failed,
 )
-from .straggler import examine
+from .stages import pipeline_of, places_of, straggler_in
+from .straggler import CONSTANT, examine
 from .verdict import described, verdict
 
 #: Problems and names of ranks that are kept of a job.
@@ -55,6 +56,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
       their steps; of the main task also ``together``, the share of time in which all ranks wait at
       once.
     - in the ``loss`` of a task, the ``rank`` whose loss it is: the first one that has any.
+    - in the main task of a pipeline, ``pipeline``: see
+      :func:`~overseer.job.stages.pipeline_of`.
     - in the main task, ``straggler``: see :class:`~overseer.job.straggler.Straggler`.
     - in a problem, ``ranks``: those that have it, unless all do.
     - in a check, the ``rank`` that made it, see :func:`~overseer.job.checks.checks_of`.
@@ -75,6 +78,9 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     steps = steps_of_members(members, main, report) if main else []
     groups, by = _groups(members, steps)
     found, together = examine([each.of for each in steps])
+    places = places_of(members)
+    if places and found is not None and found.kind == CONSTANT:  # Stages differ by design.
+        found = straggler_in(places, [each.of for each in steps])
     tasks = {}
     for name in ordered({name: None for facts in every for name in part(facts, "tasks")}):
         those = [(m, part(m.facts, "tasks", name)) for m in members if part(m.facts, "tasks", name)]
@@ -83,6 +89,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     if main is not None and found is not None:
         told = found.as_facts()
         tasks[main]["straggler"] = {**told, "why": described(told, kind_of(members))}
+    if main is not None and places:
+        tasks[main]["pipeline"] = pipeline_of(members, main)
     if main is not None and together is not None:
         tasks[main]["ranks"].setdefault("waiting", {})["together"] = together
     first = every[0]

@@ -44,6 +44,8 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     if found.get("kind") in (CONSTANT, RECURRING) and cost >= COSTS:
         return Diagnosis("straggler", str(found.get("why")), _next(found)).as_facts()
     steps, step = number(task, "rate.n") or 0.0, number(task, "step_seconds.median") or 0.0
+    if piped := part(task, "pipeline"):
+        return _pipeline(piped) if steps * step >= MIN_DIAGNOSED_SECONDS else None
     together, mean = number(task, "ranks.waiting.together") or 0.0, _mean_waiting(task)
     if mean < COMMUNICATES or steps * step < MIN_DIAGNOSED_SECONDS:
         return None
@@ -70,6 +72,33 @@ def _hang(idle: Mapping[str, Any]) -> dict[str, Any] | None:
     where = f": {who} is in {what}" if what else ""
     why = f"no step for {duration(number(idle, 'seconds'))}{where}"
     return Diagnosis("hang", why, f"{who}: where its threads are: py-spy dump").as_facts()
+
+
+def _pipeline(of: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The verdict on a pipeline: its longest stage, or its idle time."""
+    bubble, ideal = number(of, "bubble") or 0.0, number(of, "ideal")
+    gain = number(of, "gain") or 0.0
+    if gain >= COSTS:
+        each = sorted(entries(of, "each"), key=lambda one: number(one, "seconds") or 0.0)
+        sets = part(of, "slowest").get("why")
+        why = f"{sets}; with equal stages a run would be {percent(gain)} faster"
+        then = f"move layers out of stage {each[-1]['stage']}, for example to stage "
+        return Diagnosis("pipeline imbalance", why, f"{then}{each[0]['stage']}").as_facts()
+    if bubble < COMMUNICATES:
+        return None
+    several, stages = number(of, "micro_batches") or 0.0, number(of, "stages") or 0.0
+    why = f"{percent(bubble)} of the ranks' time is idle"
+    if ideal is None:
+        then = "more micro-batches, or a schedule that overlaps more"
+    elif bubble > 2 * ideal:
+        why += f", {percent(ideal)} if messages took no time"
+        then = "messages between stages: their size, the network; larger micro-batches"
+    else:
+        ranks = number(of, "ranks") or 1.0
+        least = (ranks - 1) / (2 * several * stages / ranks + ranks - 1)
+        why += f", as {several:.0f} micro-batches for {ranks:.0f} ranks make it"
+        then = f"more micro-batches: with {2 * several:.0f} at best {percent(least)}"
+    return Diagnosis("pipeline bubble", why, then).as_facts()
 
 
 def _mean_waiting(task: Mapping[str, Any]) -> float:

@@ -69,6 +69,8 @@ SPAN: Final = 33  #: span: recorded by the user
 INSTANT: Final = 34  #: mark: recorded by the user
 MODULE: Final = 35  #: span: a module within a root module; object: the module
 NOTE: Final = 36  #: text; object: its length in bytes; the text follows in further slots
+#: mark: a schedule of a pipeline begins or ends, or a pass of a stage begins
+STAGE: Final = 37
 #: Kinds up to this one nest, and COMMUNICATION; the fold needs one comparison for most events.
 LAST_NESTING: Final = SAVE
 
@@ -158,6 +160,7 @@ KINDS = {kind.number: kind for kind in (
     Kind(INSTANT, "instant", VALUES),
     Kind(MODULE, "module", VALUES, channel="modules"),
     Kind(NOTE, "note", VALUES),
+    Kind(STAGE, "stage", channel="stages"),
 )}  # fmt: skip
 
 # Flags of an event.

@@ -318,6 +318,7 @@ class Recording:
                 **self.beginning(),
                 "seconds": (begun - self.started) / 1e9,
                 "tasks": self._now("tasks") or None,
+                "pipeline": self._now("pipeline"),
                 "steps": self._now("steps"),
                 "progress": self._run.summary.get("progress"),
                 "values": self._values(),
@@ -414,6 +415,7 @@ class Recording:
             "instruments": self._instruments(),
             "problems": self._problems(),
             "values": self._values(),
+            "pipeline": self._now("pipeline"),
             "diagnosis": self._part("diagnosis", lambda: _diagnosis(measured, outcome.idle)),
             **run.summary,
         }

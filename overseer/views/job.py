@@ -5,7 +5,7 @@ from __future__ import annotations
 from signal import SIGINT, SIGTERM
 
 from ..errors import clean
-from ..model.facts import at, duration, entries, number, part, percent, rates, signalled
+from ..model.facts import at, count, duration, entries, number, part, percent, rates, signalled
 from .text import TO, Piece, Row, cut, row
 
 TYPE_CHECKING = False
@@ -68,10 +68,47 @@ def of_task(run: Facts, task: Facts) -> Iterator[Row]:
         depth=1,
         style="",
     )
+    yield from _pipeline(run, part(task, "pipeline"))
     if part(run, "diagnosis").get("verdict") != "straggler":
         found = part(task, "straggler")
         style = "" if found.get("kind") == "rotating" else "warn"
         yield row("late", Piece(clean(found.get("why") or ""), style), depth=1, style="")
+
+
+def _pipeline(run: Facts, of: Facts) -> Iterator[Row]:
+    """The schedule of a pipeline, its idle time, its longest stage, and the items of a step."""
+    if not of:
+        return
+    stages, ranks = (count(number(of, key), key[:-1]) for key in ("stages", "ranks"))
+    bubble, ideal = percent(number(of, "bubble")), percent(number(of, "ideal"))
+    ramp, imbalance = duration(number(of, "ramp_up")), number(of, "imbalance")
+    yield row(
+        "pipeline",
+        clean(of.get("schedule") or "a schedule without a name"),
+        stages if of.get("stages") == of.get("ranks") else f"{stages} on {ranks}",
+        count(number(of, "micro_batches"), "micro-batch", "micro-batches"),
+        f"bubble {bubble}, {f'ideal {ideal}' if ideal else 'ideal unknown'}" if bubble else None,
+        f"ramp-up {ramp}" if ramp else None,
+        depth=1,
+        style="",
+    )
+    each = [duration(number(one, "seconds")) or "" for one in entries(of, "each")]
+    more = f" and {len(each) - MOST_RANKS} more" if len(each) > MOST_RANKS else ""
+    told = part(run, "diagnosis").get("verdict") == "pipeline imbalance"  # Which names it.
+    yield row(
+        "stages",
+        f"{' · '.join(each[:MOST_RANKS])}{more} of work a run",
+        f"imbalance {imbalance:.2f}" if imbalance else None,
+        None if told or (imbalance or 0.0) < 1.05 else clean(part(of, "slowest").get("why") or ""),
+        depth=1,
+        style="",
+    )
+    batch, several, runs, items = (
+        number(of, key) for key in ("batch", "micro_batches", "accumulated", "items")
+    )
+    if items:
+        made = f"{items:,.0f} in a step = {batch:,.0f} x {several:.0f} micro-batches"
+        yield row("items", f"{made} x {runs:.0f} accumulated", depth=1, style="")
 
 
 def _differ(task: Facts, figure: str) -> bool:

@@ -141,6 +141,7 @@ TOLD = {
     "unnamed": Case(script="from giving import give\nexec('give(1 + 1)')\n"),
     "voirfile-empty": voirfile("def probes(ov):\n    yield ov.phases.load_script\n"),
     "data-parallel": load("pipelines", "ov.data_parallel(2, 2)"),
+    "pipeline": load("stages", "ov.pipeline(2, 2)"),
     "config-untrusted": Case(files={"pyproject.toml": "[tool.voir]\nstop = 1\n"}, mode=0o777),
     "async-instrument": voirfile("\n\nasync def instrument_losses(ov):\n    pass\n"),
     "instrument": load("timing", "share = 1 / 0"),
