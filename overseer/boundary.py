@@ -211,7 +211,17 @@ def in_plumbing(frame: FrameType) -> bool:
 
 def of_voir(frame: FrameType) -> bool:
     """Test whether a frame runs voir's own code, stock instruments included."""
-    return frame.f_code.co_filename.startswith((*_OURS[:2], _INSTRUMENTS))
+    return voir_file(frame.f_code.co_filename)
+
+
+def voir_file(name: str) -> bool:
+    """Test whether a file is voir's own, stock instruments included."""
+    return name.startswith((*_OURS[:2], _INSTRUMENTS))
+
+
+def own_file(name: str) -> bool:
+    """Test whether a file is the user's: not voir's, of no library, and no generated code."""
+    return _useful(name) and not (voir_file(name) or _library(name) or name == "<string>")
 
 
 def of_instruments(frame: FrameType) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, VoirError
+from ..rundir.pyspy import look_inside
 from ..rundir.reading import Run, read_job, read_run
 from ..views.brief import brief_of, brief_text
 from ..views.job import ranks_text
@@ -71,13 +72,13 @@ def show(
         remedy = "Name one run; with --as-one-job, the directories of one job."
         raise UsageError("usage", "voir show: it takes one run", remedy)
     if options.json or options.brief or not options.watch:
-        yield _once(finished_run(run_directory(named)), options, terminal)
+        yield _once(_read(run_directory(named)), options, terminal)
         return
     watched, shown = WatchedRun(named), ""
     with suppress(KeyboardInterrupt):
         while True:
             try:
-                run = _of_rank(finished_run(watched.path()), options.rank)
+                run = _of_rank(_read(watched.path()), options.rank)
                 text, ended = _shown(run, terminal, options.all)
             except VoirError as error:  # It has not started, or its files are being changed.
                 text, ended = f"voir: {error.what}; waiting\n", False
@@ -88,6 +89,12 @@ def show(
             shown = text
             wait(options.every)
     yield "\n"
+
+
+def _read(path: Path) -> Run:
+    """The run, finished; processes whose interpreter's lock is held are looked at from outside."""
+    look_inside([path, *path.glob("rank*")])
+    return finished_run(path)
 
 
 def _once(run: Run, options: Namespace, terminal: Terminal) -> str:

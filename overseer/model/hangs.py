@@ -35,7 +35,9 @@ def place_text(idle: Facts) -> str:
     after = f"while handling {idle['handling']}" if "handling" in idle else ""
     if after and isinstance(raised := idle.get("raised"), str):
         after += f" ({shown(raised)})"
-    return ", ".join(filter(None, (called and f"in {called}", _line(idle), after)))
+    silent = number(idle, "silent")
+    held = f"C code holds the interpreter's lock for {silent:,.0f} s" if silent is not None else ""
+    return ", ".join(filter(None, (called and f"in {called}", _line(idle), after, held)))
 
 
 def _line(idle: Facts) -> str:

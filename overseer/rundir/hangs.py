@@ -20,12 +20,10 @@ from ..model.hangs import hang_text, place_text
 from ..recorder import sites as k
 from ..recorder.log import Header
 from . import killed, stacks
-from .killed import OTHER_CODE, idle_of
+from .killed import LONG, OTHER_CODE, STACKS_FILE, idle_of
+from .pyspy import look_inside
 from .redact import redact
 
-#: A run hangs if it has made no step, and its main thread has not moved, for this long: seconds,
-#: and typical steps.
-HANG_SECONDS, HANG_STEPS = 60.0, 10
 #: If voir's thread has not run for this many seconds, the machine slept or the process was stopped.
 AWAY_SECONDS = 5.0
 #: The share of one processor from which a thread that does not move computes.
@@ -33,7 +31,6 @@ COMPUTES = 0.5
 #: Characters kept of the message of an exception that is being handled.
 MAX_SAID = 500
 
-STACKS_FILE = "stacks.txt"
 _since_boot: Callable[[], int] = boottime_ns or now_ns
 
 
@@ -106,13 +103,16 @@ class HangWatch:
             self._position, self._since, self._used = position, at, process_time_ns()
 
     def _hangs(self, stack: stacks.Stack, idle: Mapping[str, Any], still: float) -> bool:
-        if min(still, idle["seconds"]) < max(HANG_SECONDS, HANG_STEPS * self._typical):
+        if min(still, idle["seconds"]) < max(
+            killed.HANG_SECONDS, killed.HANG_STEPS * self._typical
+        ):
             return False
-        if not (self._step or self._ranked or "torch" in sys.modules):
+        trains = self._step or self._ranked or "torch" in sys.modules
+        if not (trains or str(idle.get("call")).startswith("import ")):
             return False
         if "collective" in idle:  # A checkpoint may wait for other ranks.
             return True
-        if stacks.long_work(stack) or idle["doing"] in _LONG:
+        if stacks.long_work(stack) or idle["doing"] in LONG:
             return False
         used = (process_time_ns() - self._used) / 1e9
         return used < COMPUTES * still or _on_gpu()  # A wait for a GPU may use a processor.
@@ -124,6 +124,9 @@ class HangWatch:
         at = f"; stacks: {directory / STACKS_FILE}" if directory is not None else ""
         where = place_text(idle) or f"in {idle['doing']}"
         self._report(Problem("hang", hang_text(idle), f"{where}{at}"))
+        if directory is not None and directory.name.startswith("rank"):
+            others = directory.parent.glob("rank*")
+            look_inside(each for each in others if each != directory)
 
     def _write(self, directory: Path | None) -> None:
         """Write the stacks of all threads, if the main thread's has changed."""
@@ -132,10 +135,6 @@ class HangWatch:
         with suppress(OSError), whole(directory / STACKS_FILE, durable=False) as file:
             file.write(stacks.all_stacks().encode("utf-8", "backslashreplace"))
             self._written = self._position
-
-
-#: What a run may do for minutes, as ``doing`` names it.
-_LONG = frozenset({k.KINDS[k.SAVE].doing, k.KINDS[k.COMPILE].doing})
 
 
 def placed(stack: stacks.Stack, doing: object) -> dict[str, Any]:

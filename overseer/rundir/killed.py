@@ -14,12 +14,13 @@ from typing import Any
 from ..clock import boottime_ns, now_ns, process_start, time_ns
 from ..errors import Problem, VoirError
 from ..files import is_own, read_json
-from ..model.facts import main_task, part
-from ..model.hangs import hang_of
+from ..model.facts import main_task, number, part
+from ..model.hangs import hang_of, place_text
 from ..recorder import sites as k
 from ..recorder.log import Header, lives, read_header
 from .runfile import utc
 from .steps import STEPS_FILE
+from .workers import STOPPED, state_of
 
 #: The state of a run about which nothing else is known.
 RUNNING = "running"
@@ -27,6 +28,12 @@ RUNNING = "running"
 OTHER_CODE = "other code"
 #: A run makes no step any more if none has ended for this long: seconds, and typical steps.
 IDLE_SECONDS, IDLE_STEPS = 10.0, 20
+#: A run hangs if in addition its main thread has not moved for this long: seconds, typical steps.
+HANG_SECONDS, HANG_STEPS = 60.0, 10
+#: What a run may do for minutes, as ``doing`` names it.
+LONG = frozenset({k.KINDS[k.SAVE].doing, k.KINDS[k.COMPILE].doing})
+#: The stacks of all threads; and the place that another process has seen.
+STACKS_FILE, PLACE_FILE = "stacks.txt", "place.json"
 #: Up to so many ns, a kill is soon after a step: steps are counted ten times a second.
 SOON = 50_000_000
 
@@ -48,8 +55,8 @@ def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
     if found is None:
         return facts if _goes_on(facts) else _ended(directory, facts, None)
     if lives(found):
-        return _judged({**facts, "now": now_doing(found), **_idle(found, now_ns(), facts)})
-    return _judged(_ended(directory, facts, found))
+        return _live(directory, facts, found)
+    return judged(_ended(directory, facts, found))
 
 
 def finished(directory: str) -> bool:
@@ -112,18 +119,55 @@ def idle_of(found: Header, now: int) -> dict[str, Any]:
     return {"seconds": max(now - begun, 0) / 1e9, "step": steps, "doing": doing or OTHER_CODE}
 
 
-def _judged(facts: dict[str, Any]) -> dict[str, Any]:
+def judged(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts, with the verdict ``hang`` if the run hangs or hung when it was killed."""
     hangs = hang_of(facts)
     return {**facts, "diagnosis": hangs.as_facts()} if hangs is not None else facts
 
 
-def _idle(found: Header, now: int, facts: dict[str, Any]) -> dict[str, Any]:
-    """The key ``idle`` and its value, if there is one, with the place that the run has recorded."""
+def _live(directory: Path, facts: dict[str, Any], found: Header) -> dict[str, Any]:
+    """The facts of a live run, with what it is doing."""
+    idle, now = _idle(directory, facts, found, now_ns()), now_doing(found)
+    if text := place_text(idle):
+        now += f": {text}"
+    return judged({**facts, "now": now, **({"idle": idle} if idle else {})})
+
+
+def _idle(directory: Path, facts: dict[str, Any], found: Header, now: int) -> dict[str, Any]:
+    """The ``idle`` of now, with the place that the run, or another process, has recorded."""
+    beat, outside = found.control[k.WORD_BEAT], seen_from_outside(directory, found)
+    silent = max(silent_for(found, now), number(outside, "silent") or 0.0)
+    now = max(now, beat + round(silent * 1e9))
     idle, before = idle_of(found, now), part(facts, "idle")
     if idle and before.get("step", idle["step"]) != idle["step"]:
         before = {}  # It has gone on since.
-    return {"idle": {**before, **idle}} if before or idle else {}
+    held = silent >= IDLE_SECONDS and state_of(found.pid) != STOPPED
+    if not idle and (before or outside or held):
+        idle = {"seconds": (now - found.monotonic) / 1e9, "step": 0, "doing": OTHER_CODE}
+    idle = {**before, **outside, **idle}
+    if held:
+        idle["silent"] = silent
+        typical = number(main_task(facts) or {}, "step_seconds.median") or 0.0
+        if silent >= max(HANG_SECONDS, HANG_STEPS * typical) and idle["doing"] not in LONG:
+            idle["hangs"] = True
+    return idle
+
+
+def silent_for(found: Header, now: int) -> float:
+    """The seconds since voir's thread last ran; 0 if it has not run yet."""
+    beat = found.control[k.WORD_BEAT]
+    return max(now - beat, 0) / 1e9 if beat else 0.0
+
+
+def seen_from_outside(directory: Path, found: Header) -> dict[str, Any]:
+    """The place that another process has seen since voir's thread last ran; empty if none has."""
+    try:
+        at = (directory / PLACE_FILE).stat().st_mtime_ns
+        if at < found.epoch + found.control[k.WORD_BEAT] - found.monotonic:
+            return {}
+        return dict(read_json(directory / PLACE_FILE))
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def _open(found: Header) -> tuple[str, int]:
@@ -178,8 +222,9 @@ def _ended(directory: Path, facts: dict[str, Any], found: Header | None) -> dict
         by += f"; figures up to step {steps:,}"
     if not is_ours(directory):
         by += "; it is another user's, and left as it is"
-    idle = _idle(found, found.control[k.WORD_BEAT], facts) if found is not None else {}
-    return {**facts, **idle, "ended": utc(min(ended, time_ns())), "ended_by": by}
+    if found is not None and (idle := _idle(directory, facts, found, found.control[k.WORD_BEAT])):
+        facts = {**facts, "idle": idle}
+    return {**facts, "ended": utc(min(ended, time_ns())), "ended_by": by}
 
 
 def _recounted(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:

@@ -145,7 +145,9 @@ def _written(frame: FrameType) -> str:
             lines = linecache.getlines(frame.f_code.co_filename)[first - 1 : last]
             data = "".join(lines).encode()
             after = sum(len(line.encode()) for line in lines[:-1]) + (end or 0)
-            called = ast.parse(data[begin:after].decode().strip(), mode="eval").body
+            written: Any = ast.parse(data[begin:after].decode().strip()).body[0]
+            # Of a loop that asks for its next item, Python 3.11 tells the whole loop.
+            called = written.iter if isinstance(written, ast.For) else written.value
             return ast.unparse(called.func if isinstance(called, ast.Call) else called)[:80]
     return ""
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..files import read
 
+STOPPED = "stopped"
 _STATES = {
-    "R": "running", "S": "sleeping", "D": "waiting for a disk", "T": "stopped", "t": "traced",
+    "R": "running", "S": "sleeping", "D": "waiting for a disk", "T": STOPPED, "t": STOPPED,
     "Z": "dead", "X": "dead",
 }  # fmt: skip
 
@@ -45,4 +46,4 @@ def state_of(pid: int) -> str:
     with suppress(OSError, IndexError):
         fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         return _STATES.get(fields[0].decode(), "")
-    return "" if os.path.exists("/proc/self") is False else "gone"
+    return "dead" if os.path.exists("/proc/self") else ""

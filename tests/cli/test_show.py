@@ -180,7 +180,7 @@ def test_a_run_without_an_end_goes_on_or_was_killed(
     monkeypatch.setattr(f"{killed}.now_doing", lambda header: "running")
     monkeypatch.setattr(f"{killed}.lives", lambda header: "pid" not in found)
     monkeypatch.setattr(f"{killed}.how", lambda header: "killed")
-    monkeypatch.setattr(f"{killed}.idle_of", lambda header, now: {})
+    monkeypatch.setattr(f"{killed}._idle", lambda *args: {})
     if "pid" not in found:
         monkeypatch.setattr(f"{killed}.read_header", lambda directory: object())
     put(tmp_path, seconds=5.0, tasks={"train": TASK}, **found)

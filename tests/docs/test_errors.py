@@ -58,7 +58,7 @@ for n in range(60):
 HURRIES = """from overseer.model import hangs as texts
 from overseer.rundir import hangs, killed, recording
 killed.IDLE_SECONDS, killed.IDLE_STEPS = 0.1, 0
-hangs.HANG_SECONDS, hangs.HANG_STEPS, recording.INTERVAL = 0.2, 0, 0.1
+killed.HANG_SECONDS, killed.HANG_STEPS, recording.INTERVAL = 0.2, 0, 0.1
 texts.hang_text = hangs.hang_text = lambda idle: "no step for 62 s"
 __instruments__ = []
 """

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
+import time
 import types
 from functools import partial
 from typing import Any
@@ -13,9 +15,11 @@ import pytest
 
 from overseer.model.hangs import hang_of, place_text
 from overseer.recorder import sites as k
-from overseer.rundir import hangs, killed, stacks
+from overseer.rundir import hangs, killed, pyspy, stacks
 from overseer.rundir.hangs import HangWatch
-from tests.rundir.test_killed import OPENED, SECOND, header
+from overseer.rundir.pyspy import look_inside
+from tests.rundir.test_killed import ME, OPENED, SECOND, STARTED, header
+from tests.running import VOIR, Place, environment
 
 
 class Standing:
@@ -216,3 +220,87 @@ def test_a_killed_run_keeps_its_place_unless_it_has_gone_on(tmp_path, monkeypatc
         assert run["idle"].get("file") == ("/a/data.py" if verdict else None)
         assert run.get("diagnosis", {}).get("verdict") == verdict
         assert run["idle"]["seconds"] == pytest.approx(80.4)
+
+
+# From outside
+
+DUMP = [
+    {"thread_id": 2, "thread_name": None, "os_thread_id": 2, "frames": []},
+    {"thread_id": 1, "thread_name": "MainThread", "os_thread_id": ME, "frames": [
+        {"name": "Reader.fetch", "filename": "/lib/site-packages/db/__init__.py", "line": 9},
+        {"name": "load", "filename": "/a/data.py", "line": 34},
+        {"name": "run", "filename": hangs.__file__, "line": 1},
+        {"name": "<module>", "filename": "/bin/voir", "line": 8},
+    ]},
+]  # fmt: skip
+SEEN = "in fetch, /a/data.py:34 in load, C code holds the interpreter's lock for 75 s"
+
+
+def test_a_process_whose_thread_is_silent_is_looked_at_from_outside(tmp_path, monkeypatch):
+    now, program = OPENED + 100 * SECOND, tmp_path / "bin/py-spy"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/asked\ncat {tmp_path}/dump\n')
+    program.chmod(0o755)
+    (tmp_path / "dump").write_text(json.dumps(DUMP))
+    facts = {"pid": ME, "provenance": {"hostname": killed.os.uname().nodename}}
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    found = header(k.LOADING, 20.0, 7, 20.0, 25.0, ME)
+    for module in (killed, pyspy):
+        monkeypatch.setattr(module, "now_ns", lambda: now)
+        monkeypatch.setattr(module, "read_header", lambda directory: found)
+    run = killed.as_it_is(tmp_path, facts)
+    assert run["now"].endswith("C code holds the interpreter's lock for 75 s")
+    assert (run["idle"]["hangs"], "file" in run["idle"]) == (True, False)
+    monkeypatch.setenv("PATH", f"{program.parent}:{killed.os.environ['PATH']}")
+    for _ in range(2):
+        look_inside([tmp_path])
+        run = killed.as_it_is(tmp_path, facts)
+        assert (run["idle"]["by"], place_text(run["idle"])) == ("py-spy", SEEN)
+    assert (tmp_path / "asked").read_text().split() == [
+        "dump", "--nonblocking", "--json", "--pid", str(ME),
+    ], "once"  # fmt: skip
+    assert run["diagnosis"]["why"] == f"no step for 80 s: {SEEN}"
+    assert "line 34, in load\n" in (tmp_path / "stacks.txt").read_text()
+    monkeypatch.setattr(killed, "lives", lambda found: False)
+    run = killed.as_it_is(tmp_path, facts)
+    assert (place_text(run["idle"]), run["idle"]["seconds"]) == (SEEN, 80.0), "after a kill too"
+    found = header(k.LOADING, 20.0, 7, 20.0, 99.0, ME)
+    monkeypatch.setattr(killed, "lives", lambda found: True)
+    killed.os.utime(tmp_path / "place.json", ns=(STARTED, STARTED + 50 * SECOND))
+    assert not {"silent", "file"} & killed.as_it_is(tmp_path, facts)["idle"].keys(), "it goes on"
+
+
+HOLDS = """
+    import ctypes, time
+    from voir import give
+
+    def native():
+        ctypes.PyDLL(None).usleep(60_000_000)
+
+    for step in range(3):
+        give(step=step, batch_size=1)
+        time.sleep(0.2)
+    native()
+    """
+
+
+def test_c_code_that_holds_the_lock_is_seen_by_the_silence(tmp_path, monkeypatch):
+    place = Place(tmp_path)
+    place.write("main.py", HOLDS)
+    place.write("voirfile.py", "from overseer.rundir import recording\nrecording.INTERVAL = 0.1\n")
+    command = [*VOIR, "--quiet", "--no-monitor", "--run-dir", "run", "main.py"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment(None), stderr=-1)
+    monkeypatch.setattr(killed, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(killed, "HANG_SECONDS", 0.7)
+    try:
+        run: dict[str, Any] = {}
+        until = time.monotonic() + 60
+        while "hangs" not in run.get("idle", {}) and time.monotonic() < until:
+            time.sleep(0.05)
+            if (tmp_path / "run/run.json").exists():
+                facts = json.loads((tmp_path / "run/run.json").read_text())
+                run = killed.as_it_is(tmp_path / "run", facts)
+        assert (run["diagnosis"]["verdict"], run["idle"]["step"]) == ("hang", 3)
+    finally:
+        process.kill()
+        process.communicate()
