@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 from types import MethodType
 
+from overseer.engine.overseer import active
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 
@@ -61,13 +62,8 @@ def place(ov: Overseer, places: Places, batches: DataParallel, schedules: Any) -
         batches: Keeps what is known of which batches this rank sees.
         schedules: ``torch.distributed.pipelining.schedules``.
     """
-    from overseer.model.stages import StageTimes
-
-    times = StageTimes(table.rows)
-    ov.measuring.read(times.read)
-    told = ov.context.live.get("pipeline", lambda: None)  # By a voirfile.
-    ov.context.live["pipeline"] = lambda: times.section() or told()
     stage, schedule = schedules._PipelineStageBase, schedules._PipelineSchedule
+    timed: Overseer | None = None
 
     @cache
     def site(label: str, **more: Any) -> int:
@@ -78,19 +74,30 @@ def place(ov: Overseer, places: Places, batches: DataParallel, schedules: Any) -
 
     for name, label in PASSES.items():
         _mark(places, stage, name, partial(passes, label))
-    noted = False
 
     def begins(one: Any) -> int:
-        nonlocal noted
-        stages = one._stages if hasattr(one, "_stages") else [one._stage]
-        if not noted:
-            noted = True
+        nonlocal timed
+        run = active() or ov  # A forked process has a run of its own.
+        if timed is not run:
+            timed = run
+            _time(run)
+            stages = one._stages if hasattr(one, "_stages") else [one._stage]
             batches.pipeline(stages[0].group_size)
         counts = {"stages": one._num_stages, "micro_batches": one._n_microbatches}
         return site(name_of(type(one)), by=LIBRARY, **counts)
 
     _mark(places, schedule, "_split_inputs", begins)  # The first method that each run calls,
     _mark(places, schedule, "_update_losses", lambda _: site("end"))  # and the last one.
+
+
+def _time(run: Overseer) -> None:
+    """Time the stages in a run's events from here on."""
+    from overseer.model.stages import StageTimes
+
+    times = StageTimes(table.rows)
+    run.measuring.read(times.read)
+    told = run.context.live.get("pipeline", lambda: None)  # By a voirfile.
+    run.context.live["pipeline"] = lambda: times.section() or told()
 
 
 def _mark(places: Places, owner: Any, name: str, site: Callable[[Any], int]) -> None:

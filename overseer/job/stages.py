@@ -51,7 +51,7 @@ def pipeline_of(members: Sequence[Run], task: str) -> dict[str, Any] | None:
     if not known:
         return None
     facts, tasks = known[0].facts, [part(m.facts, "tasks", task) for m in members]
-    stages, several = int(facts["stages"]), number(facts, "micro_batches")
+    stages, several = int(facts["stages"]), int(number(facts, "micro_batches") or 0)
     runs = max((number(one.facts, "runs") or 0.0 for one in known), default=0.0)
     steps = max((number(each, "steps") or 0.0 for each in tasks), default=0.0)
     batch = min(known, key=lambda one: min(one.own, default=stages)).facts.get("batch")
@@ -60,7 +60,7 @@ def pipeline_of(members: Sequence[Run], task: str) -> dict[str, Any] | None:
         "schedule": facts.get("schedule"),
         "by": facts.get("by"),
         "stages": stages,
-        "micro_batches": several,
+        "micro_batches": several or None,
         "batch": batch,
         "accumulated": accumulated,
         "items": batch * several * accumulated if batch and several and accumulated else None,
@@ -115,9 +115,7 @@ def straggler_in(
     return max((one for one in found if one), key=lambda one: one.late * one.steps, default=None)
 
 
-def _times(
-    known: Sequence[_Rank], stages: int, several: float | None, schedule: object
-) -> dict[str, Any]:
+def _times(known: Sequence[_Rank], stages: int, several: int, schedule: object) -> dict[str, Any]:
     """What follows from the times of stages."""
     places: dict[tuple[int, ...], list[_Rank]] = {}
     each: dict[int, list[tuple[int, Mapping[str, float]]]] = {}

@@ -88,8 +88,9 @@ class Passes:
 class _Run:
     """One run of a schedule: its times, by stage and name of the pass."""
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, about: dict[str, Any]) -> None:
         self.start = self.last = start
+        self.about, self.rows = about, dict[int, float]()
         self.ns = self.device_ns = 0.0
         self.learns = False
         self.own: dict[tuple[int, str], float] = defaultdict(float)
@@ -122,8 +123,6 @@ class StageTimes:
         self._sites, self._passes = sites, Passes()
         self._thread = self.runs = 0
         self._run: _Run | None = None
-        self._about: dict[str, Any] = {}
-        self._rows: dict[int, float] = {}
         self._done: deque[_Run] = deque(maxlen=MOST_RUNS)
         self._pending: dict[tuple[int, int], _Run] = {}
 
@@ -143,7 +142,7 @@ class StageTimes:
     def _mark(self, row: dict[str, Any], start: int, thread: int) -> None:
         if "stages" in row:
             self._end()
-            self._run, self._thread, self._about = _Run(start), thread, row
+            self._run, self._thread = _Run(start, row), thread
         elif self._run is not None and thread == self._thread:
             self._passed(self._passes.mark(row, start))
             if "stage" not in row:
@@ -163,7 +162,7 @@ class StageTimes:
         elif kind in (k.BACKWARD, k.GRADIENTS):
             run.learns = True
         elif kind == k.FORWARD and of is not None and value == value:
-            self._rows[of[0]] = value
+            run.rows[of[0]] = value
         elif kind == k.OPTIMIZER:  # A schedule of one's own, which has no mark at its end.
             self._passed(self._passes.end(start))
             self._end()
@@ -200,14 +199,16 @@ class StageTimes:
             rows of a micro-batch; the number of ``runs``; the ``seconds`` of one (median); ``own``,
             by stage, the seconds of its passes in a run, by name.
         """
-        if not self._about:
+        done = tuple(self._done)
+        if not done:
             return None
-        made = {key: v for key, v in self._about.items() if key not in ("kind", "label")}
-        if self._about.get("label"):
-            made["schedule"] = self._about["label"]
-        known = [run.times() for run in tuple(self._done) if not run.pending]
-        if self._rows:
-            made["batch"] = int(self._rows[min(self._rows)])
+        about, rows = done[-1].about, done[-1].rows
+        made = {key: v for key, v in about.items() if key not in ("kind", "label")}
+        if about["label"]:
+            made["schedule"] = about["label"]
+        known = [run.times() for run in done if not run.pending]
+        if rows:
+            made["batch"] = int(rows[min(rows)])
         made["runs"] = self.runs
         if known:
             made["seconds"] = median([ns for ns, _ in known]) / 1e9

@@ -160,7 +160,7 @@ KINDS = {kind.number: kind for kind in (
     Kind(INSTANT, "instant", VALUES),
     Kind(MODULE, "module", VALUES, channel="modules"),
     Kind(NOTE, "note", VALUES),
-    Kind(STAGE, "stage", channel="stages"),
+    Kind(STAGE, "stage", channel="passes"),
 )}  # fmt: skip
 
 # Flags of an event.

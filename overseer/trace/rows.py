@@ -9,6 +9,7 @@ import json
 import math
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..clock import perf_counter
 from ..files import whole
 from ..model.events import RECORD
 from ..model.fold import TRAIN
+from ..model.stages import Pass, Passes
 from ..recorder import sites as k
 from ..recorder.log import text_at
 from .encoder import LOW, MASK, MAX_DEPTH, TYPE_BEGIN, Encoder, Track, pack
@@ -41,7 +43,7 @@ _ABSENT = 255
 #: Kinds that are not simply shown as spans.
 _SPECIAL = {
     k.LOADING: _LOADING, k.MODULE: _MODULE, k.SPAN: _SPAN, k.INSTANT: _INSTANT, k.VALUE: _VALUE,
-    k.NOTE: _NOTE, k.COMMUNICATION: _OTHER,
+    k.NOTE: _NOTE, k.COMMUNICATION: _OTHER, k.STAGE: _OTHER,
     **dict.fromkeys((k.ITERATE, k.LOSS, k.LATE, k.DEVICE, k.THREAD), _OTHER),
 }  # fmt: skip
 
@@ -111,6 +113,8 @@ class _Rows:
         self.kept = self.detailed = 0
         self.last = int(facts.get("now_ns", 0))
         self._epochs = self._marked = self._device = 0
+        self._passes: dict[int, Passes] = defaultdict(Passes)  # Of stages, by thread.
+        self._passed: dict[tuple[int, str], int] = defaultdict(int)
 
     def _wanted(self, channel: str) -> bool:
         return any(fnmatchcase(channel, pattern) for pattern in self._patterns)
@@ -412,7 +416,14 @@ class _Rows:
             of = k.KINDS[kind]
             made = self._made(self._seen(of.row, thread), of.channel, of.label, {})
             self._span(made, start, end)
+        elif kind == k.STAGE:
+            self._pass(self._passes[thread].mark(row, start))
+            if "stages" in row:  # A run begins.
+                self._passed.clear()
         elif kind == k.COMMUNICATION:
+            if self._passes:
+                depth = RECORD.unpack_from(data, at * RECORD.size)[7]
+                self._pass(self._passes[thread].communication(start, end - start, depth))
             self._communicated(row, start, end, value, what, thread, flags)
         elif kind in (k.LOSS, k.LATE) and not flags & k.LATER:
             counted = row if kind == k.LOSS else self._table[what]
@@ -424,6 +435,15 @@ class _Rows:
             self._device = begin + end - start
             of = k.KINDS[kind]
             encoder.nested(encoder.row(of.row), of.channel, [(of.label, begin, self._device)])
+
+    def _pass(self, one: Pass | None) -> None:
+        """Write a pass of a stage, with the number of its micro-batch from 0."""
+        if one is not None:
+            place = self._encoder.row(f"stage {one.stage}")
+            of = {"micro-batch": self._passed[one.stage, one.name]}
+            self._passed[one.stage, one.name] += 1
+            made = self._made(place, k.KINDS[k.STAGE].channel, one.name, of)
+            self._span(made, one.start, one.end)
 
     def _communicated(
         self, row: dict[str, Any], start: int, end: int, value: float, what: int, thread: int,

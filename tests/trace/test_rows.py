@@ -174,3 +174,28 @@ def test_given_numbers_late_numbers_rows_of_ones_own_and_ranks(making):
     assert [(one.name, one.pid) for one in trace.processes] == [("made", 77)]
     assert [(one.name, one.pid) for one in ranked.processes] == [("rank 2: made", 77)]
     assert ranked.anchors["rank"] == 2
+
+
+def test_each_stage_of_a_pipeline_has_a_row_of_its_passes(making):
+    begin = making.site(k.STAGE, "1F1B", stages=4, micro_batches=2)
+    passes = [
+        making.site(k.STAGE, name, stage=n) for n in (1, 3) for name in ("forward", "backward")
+    ]
+    recv, end = making.site(k.COMMUNICATION, "Work.wait"), making.site(k.STAGE, "end")
+    for at in (0, 1000):
+        making.host(
+            event(begin, at), event(recv, at + 5, 15), event(passes[0], at + 20),
+            event(recv, at + 50, 10), event(passes[0], at + 70), event(passes[2], at + 100),
+            event(passes[1], at + 130), event(end, at + 190),
+        )  # fmt: skip
+    trace = making.trace()
+    for name, times in {
+        "stage 1": [("forward", 20, 30, 0), ("forward", 70, 30, 1), ("backward", 130, 60, 0)],
+        "stage 3": [("forward", 100, 30, 0)],
+    }.items():
+        found = [
+            (one.label, one.start - WALL, one.duration, one.args["micro-batch"])
+            for one in row(trace, name)
+        ]
+        again = [(label, at + 1000, ns, n) for label, at, ns, n in times]
+        assert found == times + again
