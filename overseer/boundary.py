@@ -214,6 +214,11 @@ def of_voir(frame: FrameType) -> bool:
     return voir_file(frame.f_code.co_filename)
 
 
+def command_file(name: str) -> bool:
+    """Test whether a file is of voir's commands: a frame outside of its frames is no script's."""
+    return name.startswith(os.path.join(_HERE, "cli") + os.sep)
+
+
 def voir_file(name: str) -> bool:
     """Test whether a file is voir's own, stock instruments included."""
     return name.startswith((*_OURS[:2], _INSTRUMENTS))

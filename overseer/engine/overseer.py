@@ -179,7 +179,7 @@ class Overseer(Handle):
         self.context.outcome.exit_status = -signum
         if self.recording is not None and self.records_end:
             self.recording.begin()  # A script that lets no other thread run has no record yet.
-            self.context.outcome.idle = self.recording.idle()
+            self.context.outcome.idle = self.recording.placed(self.recording.idle())
         self.finalize()
 
     def end_by_exec(self) -> bool:
@@ -299,7 +299,11 @@ class Overseer(Handle):
         if self.status != "running":
             return
         if isinstance(error, KeyboardInterrupt) and self.recording is not None:
-            self.context.outcome.idle = self.recording.idle(error)
+            outcome = self.context.outcome
+            outcome.idle = self.recording.idle()
+            self.ending.script_left(error, self._restore_modules)
+            outcome.idle = self.recording.placed(outcome.idle, error)
+            return
         self.ending.script_left(error, self._restore_modules)
 
     def finalize(self) -> None:

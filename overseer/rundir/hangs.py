@@ -21,7 +21,6 @@ from ..recorder import sites as k
 from ..recorder.log import Header
 from . import killed, stacks
 from .killed import LONG, OTHER_CODE, STACKS_FILE, idle_of
-from .pyspy import look_inside
 from .redact import redact
 
 #: If voir's thread has not run for this many seconds, the machine slept or the process was stopped.
@@ -108,7 +107,7 @@ class HangWatch:
         ):
             return False
         trains = self._step or self._ranked or "torch" in sys.modules
-        if not (trains or str(idle.get("call")).startswith("import ")):
+        if not (trains or stacks.importing(stack)):
             return False
         if "collective" in idle:  # A checkpoint may wait for other ranks.
             return True
@@ -125,6 +124,8 @@ class HangWatch:
         where = place_text(idle) or f"in {idle['doing']}"
         self._report(Problem("hang", hang_text(idle), f"{where}{at}"))
         if directory is not None and directory.name.startswith("rank"):
+            from .pyspy import look_inside
+
             others = directory.parent.glob("rank*")
             look_inside(each for each in others if each != directory)
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..boundary import own_file, voir_file
+from ..boundary import command_file, own_file, voir_file
 from ..clock import now_ns
 from ..files import whole
 from ..recorder import sites as k
@@ -76,11 +76,13 @@ def _look(program: str, directory: Path) -> None:
 def _frames(thread: dict[str, Any]) -> list[dict[str, Any]]:
     """The frames of a thread, the innermost first, without voir's and what is outside of them."""
     kept: list[dict[str, Any]] = []
+    begun = None
     for frame in thread["frames"]:
-        if voir_file(frame["filename"]):
-            return kept
-        kept.append(frame)
-    return kept
+        if command_file(frame["filename"]):
+            begun = len(kept)
+        elif not voir_file(frame["filename"]):
+            kept.append(frame)
+    return kept[:begun]
 
 
 def _place(frames: list[dict[str, Any]]) -> dict[str, Any]:

@@ -193,27 +193,38 @@ class Recording:
                     self._timer = self._run.every(INTERVAL, self.flush, first=first)
                 self._timer.__enter__()
 
-    def idle(self, error: BaseException | None = None) -> dict[str, Any] | None:
-        """How long the script has made no step, where it is, and what it was doing: ``idle``.
+    def idle(self) -> dict[str, Any] | None:
+        """How long the script has made no step, and what it was doing a second ago: ``idle``.
 
         Peers that die, and signals, end what it was doing before this can be called.
+        """
+        before, found = self._idle, self._part("idle", lambda: self._look(at_end=True))
+        if found is None or before.get("step", found["step"]) != found["step"]:
+            return found
+        if "still" in before:  # It was seen where it was.
+            return {**before, "seconds": found["seconds"]}
+        return {**found, "doing": before.get("doing", found["doing"])}
+
+    def placed(
+        self, idle: dict[str, Any] | None, error: BaseException | None = None
+    ) -> dict[str, Any] | None:
+        """``idle`` with the place of the main thread; it may take some milliseconds.
 
         Args:
+            idle: The result of :meth:`idle`.
             error: The exception that has left the script, if any.
         """
-        return self._part("idle", lambda: self._idle_at_end(error))
+        if idle is None or "still" in idle:
+            return idle
 
-    def _idle_at_end(self, error: BaseException | None) -> dict[str, Any]:
-        from .hangs import placed
-        from .stacks import main_stack, unwound
+        def place() -> dict[str, Any]:
+            from .hangs import placed
+            from .stacks import main_stack, unwound
 
-        before, found = self._idle, self._look(at_end=True)
-        same = before.get("step", found["step"]) == found["step"]
-        if same and "still" in before:  # It was seen where it was.
-            return {**before, "seconds": found["seconds"]}
-        doing = before.get("doing", found["doing"]) if same else found["doing"]
-        stack = unwound(error) if error is not None else main_stack()
-        return {**found, "doing": doing, **placed(stack, doing)}
+            stack = unwound(error) if error is not None else main_stack()
+            return {**idle, **placed(stack, idle["doing"])}
+
+        return self._part("place", place) or idle
 
     def _look(self, at_end: bool = False) -> dict[str, Any]:
         """The ``idle`` of now; once there was no step for a while, with the place."""

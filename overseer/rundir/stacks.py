@@ -5,7 +5,6 @@ A stack is a list of frames with their lines, the innermost first, without voir'
 
 from __future__ import annotations
 
-import ast
 import linecache
 import sys
 import threading
@@ -13,7 +12,14 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from ..boundary import ControlFlow, entries_of, in_plumbing, of_library, of_voir
+from ..boundary import (
+    ControlFlow,
+    command_file,
+    entries_of,
+    in_plumbing,
+    of_library,
+    of_voir,
+)  # fmt: skip
 from ..model.hangs import DDP
 from ..recorder import recorder
 from ..timers import hidden
@@ -25,6 +31,8 @@ Stack = list[tuple[FrameType, int]]
 _WRAPPERS = frozenset({
     "wrapper", "inner", "_fn", "__call__", "_wrapped_call_impl", "_call_impl", "decorate_context",
 })  # fmt: skip
+#: Python's function that imports a module.
+_IMPORTS = "_find_and_load"
 #: Modules of PyTorch whose functions communicate; the beginnings of names of those that do not; and
 #: those that are no collectives, which have no number.
 _COLLECTIVES = ("torch.distributed.distributed_c10d", "torch.distributed._functional_collectives")
@@ -49,14 +57,14 @@ def main_stack() -> Stack:
 def stack_of(frame: FrameType | None) -> Stack:
     """The stack of a thread whose innermost frame is ``frame``, up to where voir called it."""
     found: Stack = []
-    own = None
+    begun = None
     while frame is not None:
-        if of_voir(frame):
-            own = len(found)
-        else:
+        if command_file(frame.f_code.co_filename):
+            begun = len(found)
+        elif not of_voir(frame):
             found.append((frame, frame.f_lineno or 0))
         frame = frame.f_back
-    return found[:own]
+    return found[:begun]
 
 
 def unwound(error: BaseException) -> Stack:
@@ -90,6 +98,11 @@ def long_work(stack: Stack) -> str:
         if any(name.startswith(tuple(f"{each}." for each in modules)) for name in names):
             return what
     return ""
+
+
+def importing(stack: Stack) -> bool:
+    """Whether the thread imports a module."""
+    return any(frame.f_code.co_name == _IMPORTS for frame, _ in stack)
 
 
 def place_of(stack: Stack, communicating: bool = False) -> dict[str, Any]:
@@ -129,7 +142,7 @@ def _is_own(frame: FrameType) -> bool:
 def _called(inner: Stack, own: FrameType) -> str:
     """What the user's frame has called; ``import NAME`` for the innermost import."""
     for frame, _ in inner:
-        if frame.f_code.co_name == "_find_and_load" and "name" in frame.f_locals:
+        if frame.f_code.co_name == _IMPORTS and "name" in frame.f_locals:
             return f"import {frame.f_locals['name']}"
     names = (frame.f_code.co_name for frame, _ in reversed(inner))
     called = next((name for name in names if name not in _WRAPPERS), "")
@@ -138,6 +151,8 @@ def _called(inner: Stack, own: FrameType) -> str:
 
 def _written(frame: FrameType) -> str:
     """The call as the user wrote it: ``time.sleep``; empty if the source cannot be read."""
+    import ast
+
     with suppress(Exception):
         places = [*frame.f_code.co_positions()][frame.f_lasti // 2]
         first, last, begin, end = places

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from overseer.cli import main
 from overseer.model.hangs import hang_of, place_text
 from overseer.recorder import sites as k
 from overseer.rundir import hangs, killed, pyspy, stacks
@@ -33,6 +34,7 @@ class Standing:
         monkeypatch.setattr(hangs, "process_time_ns", lambda: round(self.used * SECOND))
         monkeypatch.setattr(stacks, "main_stack", list)
         monkeypatch.setattr(stacks, "position", lambda stack: self.moved)
+        monkeypatch.setattr(stacks, "importing", lambda stack: False)
         monkeypatch.setattr(stacks, "long_work", lambda stack: self.long)
         monkeypatch.setattr(stacks, "place_of", lambda stack, communicating: dict(self.place))
         self.watch = HangWatch(self.tasks, lambda problem: self.said.append(str(problem)))
@@ -130,6 +132,7 @@ def test_before_the_first_step_only_ranks_and_scripts_with_torch_hang(standing, 
 
 def waits(lock: Any) -> None:
     lock.acquire()
+    lock.release()
 
 
 def waits_for(event: threading.Event) -> None:
@@ -175,11 +178,55 @@ def test_an_import_that_hangs_is_named(tmp_path, monkeypatch):
     stack, thread = held_there(__import__, "hanging")
     place = stacks.place_of(stack)
     assert (place["file"], place["line"]) == (str(tmp_path / "held.py"), 2)
+    assert stacks.importing(stack)
     at = [n for n, (frame, _) in enumerate(stack) if frame.f_code.co_name == "<module>"]
     place = stacks.place_of([e for n, e in enumerate(stack) if n != at[0]])
     assert place["call"] == "import held"
     held.release()
     thread.join()
+
+
+def test_the_exception_that_a_finally_block_handles_is_found():
+    try:
+        try:
+            raise ValueError("no shard")
+        finally:
+            found = hangs.placed(stacks.main_stack(), killed.OTHER_CODE)
+    except ValueError as error:
+        line = error.__traceback__.tb_lineno
+    assert (found["handling"], found["raised"]) == ("ValueError: no shard", f"{__file__}:{line}")
+    assert "handling" not in hangs.placed(stacks.main_stack(), killed.OTHER_CODE)
+
+
+def traced(frame: Any, event: str, argument: object) -> Any:
+    return traced
+
+
+def under_a_debugger(lock: Any) -> None:
+    sys.settrace(traced)
+    waits(lock)
+
+
+def test_a_debugger_a_compiler_and_a_checkpoint_are_told_by_their_frames():
+    lock = threading.Lock()
+    lock.acquire()
+    at_lock = partial(stack_in, until=lambda place: place.get("call") == "lock.acquire")
+    stack, first = at_lock(under_a_debugger, lock)
+    assert stacks.long_work(stack) == "a debugger"
+    names = {
+        "torch._dynamo.convert_frame": "compiling", "torch._inductor.async_compile": "compiling",
+        "torch.distributed.checkpoint.state_dict_saver": "a checkpoint", "pdb": "a debugger",
+        "torch._dynamo.eval_frame": "", "pdbs": "",
+    }  # fmt: skip
+    threads = [first]
+    for name, what in names.items():
+        code = types.FunctionType(waits.__code__, {"__name__": name})
+        stack, thread = at_lock(code, lock)
+        assert stacks.long_work(stack) == what, name
+        threads.append(thread)
+    lock.release()
+    for thread in threads:
+        thread.join()
 
 
 PLACES = {
@@ -229,7 +276,7 @@ DUMP = [
     {"thread_id": 1, "thread_name": "MainThread", "os_thread_id": ME, "frames": [
         {"name": "Reader.fetch", "filename": "/lib/site-packages/db/__init__.py", "line": 9},
         {"name": "load", "filename": "/a/data.py", "line": 34},
-        {"name": "run", "filename": hangs.__file__, "line": 1},
+        {"name": "run", "filename": main.__code__.co_filename, "line": 1},
         {"name": "<module>", "filename": "/bin/voir", "line": 8},
     ]},
 ]  # fmt: skip
