@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from weakref import WeakKeyDictionary
 
+from overseer.engine.overseer import active
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 
@@ -49,16 +50,35 @@ def collectives(places: Places, c10d: Any) -> None:
         for name in names.split():
             places.around(c10d.ProcessGroup, name, k.COMMUNICATION, read, 0)
     places.around(c10d.Work, "wait", k.COMMUNICATION)
-    recorder.groups(_site_of)
+    number_groups()
     places.keep(partial(recorder.groups, None))
     whole = sys.modules.get("torch.distributed")
     if hasattr(whole, "_broadcast_coalesced"):  # DDP's buffers, in forward.
         places.around(whole, "_broadcast_coalesced", k.COMMUNICATION)
 
 
+def number_groups() -> None:
+    """Number the collectives of each group from 1, with sites of their own; of a new recorder."""
+    recorder.groups(_site_of)
+
+
 def _site_of(site: int, group: str) -> int:
-    """The site of a kind of collectives, for one process group."""
+    """The site of a kind of collectives or messages, for one process group."""
+    if table.rows[site]["label"].rpartition(".")[2] in MESSAGES.split():
+        with suppress(Exception):  # Then no pipeline is found.
+            _read_messages()
     return table.add(k.COMMUNICATION, table.rows[site]["label"], group=group)
+
+
+def _read_messages() -> None:
+    """Look for a pipeline in the messages of this process, unless its stages are told."""
+    from overseer.model.messages import Messages
+
+    run = active()
+    if run is not None and "pipeline" not in run.context.live:
+        messages = Messages(table.rows)
+        run.context.live["pipeline"] = messages.section
+        run.measuring.read(messages.read)
 
 
 def reducers(places: Places, torch: Any) -> None:

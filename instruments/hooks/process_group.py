@@ -8,6 +8,8 @@ from functools import wraps
 from overseer.engine.overseer import active
 from overseer.rundir.job import Rank
 
+from .distributed import number_groups
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -31,10 +33,14 @@ def place(ov: Overseer, places: Places, c10d: Any) -> None:
     if inner is None:
         return
 
+    pid = os.getpid()
+
     @wraps(inner)
     def _update_default_pg(group: Any) -> Any:
         try:
             run = active() or ov  # A forked process has a run of its own.
+            if group is not None and os.getpid() != pid:  # Its recorder is a new one.
+                number_groups()
             if group is not None and run.context.rank is None:
                 run.context.rank = rank_in(group)
                 if run.context.rank is not None and not run.is_inherited:

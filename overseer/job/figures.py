@@ -22,7 +22,7 @@ from .members import (
     steps_of_members,
     why_failed,
 )
-from .stages import pipeline_of, places_of, straggler_in
+from .stages import batches_of, pipeline_of, places_of, straggler_in
 from .straggler import CONSTANT, examine
 from .verdict import described, verdict
 
@@ -136,6 +136,8 @@ def _groups(
     if all(index is not None for index in told.values()):
         by = {str(part(member.facts, "parallel").get("by")) for member in members}
         return {at: index for at, index in told.items() if index is not None}, ", ".join(sorted(by))
+    if (batches := batches_of(members)) is not None:
+        return batches, "pipeline"
     same = same_losses(list(steps)) if len(steps) > 1 else None
     if same is None:
         return None, ""

@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from ..model.facts import duration, number, part
+from ..model.messages import FIRST_STAGE, LAST_STAGE, MIDDLE_STAGE
 from ..rundir.reading import Run
 from .straggler import RankSteps, Straggler, find_straggler
 
@@ -47,7 +48,8 @@ def pipeline_of(members: Sequence[Run], task: str) -> dict[str, Any] | None:
         would be faster with equal stages), ``ramp_up`` (seconds until the first micro-batch
         reaches the last stage).
     """
-    known = [one for m in members if (one := _rank(m, part(m.facts, "tasks", task))) is not None]
+    told = _told(members)
+    known = [_rank(m, of, part(m.facts, "tasks", task)) for m, of in told if m.facts.get("tasks")]
     if not known:
         return None
     facts, tasks = known[0].facts, [part(m.facts, "tasks", task) for m in members]
@@ -69,11 +71,31 @@ def pipeline_of(members: Sequence[Run], task: str) -> dict[str, Any] | None:
     return {key: value for key, value in made.items() if value is not None}
 
 
-def _rank(member: Run, task: Mapping[str, Any]) -> _Rank | None:
-    """A rank's part; by a voirfile alone, its time is that of the passes of a typical step."""
-    facts = part(member.facts, "pipeline")
-    if not isinstance(facts.get("stages"), int) or not task:
-        return None
+def _told(members: Sequence[Run]) -> list[tuple[Run, Mapping[str, Any]]]:
+    """The processes that run stages, and their ``pipeline``.
+
+    Of stages that are known by messages, the ranks have them in order.
+    """
+    told = [(m, of) for m in members if (of := part(m.facts, "pipeline"))]
+    if not told or any(of.get("by") != "messages" for _, of in told):
+        return [(m, of) for m, of in told if isinstance(of.get("stages"), int)]
+    stages = next((n for n, (_, of) in enumerate(told, 1) if of.get("place") == LAST_STAGE), 0)
+    one = [FIRST_STAGE, *[MIDDLE_STAGE] * (stages - 2), LAST_STAGE]
+    sent = [
+        (number(of, "messages") or 0) / (2 if of.get("place") == MIDDLE_STAGE else 1)
+        for _, of in told
+    ]
+    alike = {(of.get("micro_batches"), each) for (_, of), each in zip(told, sent, strict=True)}
+    places = [of.get("place") for _, of in told]
+    if stages < 2 or len(alike) > 1 or places != one * (len(told) // stages):
+        return []
+    order = "GPipe" if told[stages - 1][1].get("forward_first") else "1F1B"
+    more = {"stages": stages, "schedule": order}
+    return [(m, {**of, **more, "stage": at % stages}) for at, (m, of) in enumerate(told)]
+
+
+def _rank(member: Run, facts: Mapping[str, Any], task: Mapping[str, Any]) -> _Rank:
+    """A rank's part; unless its passes are timed, with the parts of a typical step."""
     own = {
         int(stage): {name: number(passes, name) or 0.0 for name in passes}
         for stage, passes in part(facts, "own").items()
@@ -93,12 +115,18 @@ _PASSES = ("forward", "backward")
 def places_of(members: Sequence[Run]) -> dict[tuple[str, ...], list[int]]:
     """The ranks by the stages that they run."""
     found: dict[tuple[str, ...], list[int]] = {}
-    for member in members:
-        facts = part(member.facts, "pipeline")
-        stages = tuple(part(facts, "own")) or (str(facts.get("stage", "")),)
-        if facts:
-            found.setdefault(stages, []).append(member.rank)
+    for member, facts in _told(members):
+        stages = tuple(part(facts, "own")) or (str(facts.get("stage")),)
+        found.setdefault(stages, []).append(member.rank)
     return found
+
+
+def batches_of(members: Sequence[Run]) -> dict[int, int] | None:
+    """The batch that each process sees, by their order, if messages tell that all run stages."""
+    told = _told(members)
+    if not told or len(told) < len(members) or any(of.get("by") != "messages" for _, of in told):
+        return None
+    return {at: at // of["stages"] for at, (_, of) in enumerate(told)}
 
 
 def straggler_in(

@@ -61,3 +61,14 @@ def test_schedules_have_the_bubble_of_their_stages(
         assert found["ideal"] - 0.03 < found["bubble"]
     for one, took in zip(found["each"], seconds, strict=True):
         assert 2 * 4 * took / 1000 <= one["seconds"] + 0.005 < 3 * 4 * took / 1000
+
+
+@pytest.mark.slow
+def test_a_pipeline_written_by_hand_is_known_by_its_messages(tmp_path: Path) -> None:
+    train = ran(tmp_path, 3, "ByHand", 4, 8, 20, 40, 20)["tasks"]["train"]
+    found = train["pipeline"]
+    assert (found["by"], found["schedule"], found["stages"]) == ("messages", "GPipe", 3)
+    assert found["slowest"]["stages"] == [1] and 1.3 < found["imbalance"] < 1.7
+    assert 1 / 3 == found["ideal"] < found["bubble"] < 0.7
+    assert "straggler" not in train
+    assert train["items"] == 8 * 8

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from overseer.job.figures import job_facts
-from overseer.job.stages import pipeline_of
+from overseer.job.stages import batches_of, pipeline_of
 from overseer.model.stages import StageTimes
 from overseer.rundir.reading import read_run
 from overseer.views.summary import render
@@ -135,3 +136,48 @@ def test_a_slow_rank_among_those_of_one_stage_is_a_straggler(tmp_path: Path) -> 
 def test_a_pipeline_whose_ranks_are_missing_has_no_bubble() -> None:
     found = pipeline_of(SimulatedPipeline().members()[:3], "train")
     assert found is not None and "bubble" not in found and len(found["each"]) == 3
+
+
+def by_hand(*places: str, **more: Any) -> list[Any]:
+    """Ranks whose stages are known by messages, with passes of 10 and 30 ms in steps of 50 ms."""
+    task = {
+        "steps": 10, "rate": {"n": 10}, "step_seconds": {"median": 0.05},
+        "breakdown": {"forward": 0.1, "backward": 0.3},
+    }  # fmt: skip
+    made = []
+    for rank, place in enumerate(places):
+        of = {"by": "messages", "place": place, "micro_batches": 4, "forward_first": False}
+        of["messages"] = 8 if place == "middle" else 4
+        facts = {"pipeline": {**of, **more}, "tasks": {"train": task}}
+        made.append(SimpleNamespace(rank=rank, facts=facts))
+    return made
+
+
+def test_ranks_whose_messages_fit_are_the_stages_of_a_pipeline() -> None:
+    found = pipeline_of(by_hand("first", "middle", "last"), "train")
+    assert found is not None
+    assert (found["by"], found["schedule"], found["stages"]) == ("messages", "1F1B", 3)
+    assert [one["ranks"] for one in found["each"]] == [[0], [1], [2]]
+    assert found["bubble"] == pytest.approx(0.2) and found["ideal"] == 2 / 6
+    found = pipeline_of(by_hand("first", "last", "first", "last", forward_first=True), "train")
+    assert found is not None and (found["schedule"], found["stages"]) == ("GPipe", 2)
+    assert [one["ranks"] for one in found["each"]] == [[0, 2], [1, 3]]
+    assert batches_of(by_hand("first", "last", "first", "last")) == {0: 0, 1: 0, 2: 1, 3: 1}
+    assert batches_of(by_hand("first", "first")) is None and batches_of([]) is None
+
+
+@pytest.mark.parametrize("places", [
+    ("first",), ("last", "first"), ("first", "middle"), ("first", "first", "last"),
+    ("first", "last", "first"), ("middle", "last"),
+])  # fmt: skip
+def test_ranks_whose_messages_do_not_fit_are_no_pipeline(places: tuple[str, ...]) -> None:
+    assert pipeline_of(by_hand(*places), "train") is None
+
+
+def test_a_voirfile_tells_the_stage_of_a_rank() -> None:
+    members = by_hand("first", "last")
+    for rank, one in enumerate(members):
+        one.facts["pipeline"] = {"by": "voirfile", "stage": rank, "stages": 2}
+    found = pipeline_of(members, "train")
+    assert found is not None and found["bubble"] == pytest.approx(0.2)
+    assert not {"ideal", "schedule", "ramp_up"} & {*found}
