@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from ..files import read_json
-from ..model.facts import main_task, number
+from ..model.facts import main_task, number, part
+from ..model.hangs import place_text
 from ..recorder.log import lives, read_header
 from ..rundir.killed import has_ended, now_doing
 from ..views.dash.board import RankRow
@@ -75,5 +76,6 @@ def _state(directory: Path, facts: dict[str, Any]) -> str:
         return f"exit status {status}" if status else "ended"
     header = read_header(os.fspath(directory))
     if header is not None and lives(header):
-        return now_doing(header)
+        doing, place = now_doing(header), place_text(part(facts, "idle"))
+        return f"{doing}: {place}" if place else doing
     return "killed" if has_ended(directory) else ""

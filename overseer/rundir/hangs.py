@@ -82,13 +82,15 @@ class HangWatch:
         if self._hangs(stack, idle, still):
             idle["hangs"] = True
             self._say(idle, directory)
-        self._write(directory)
+        if self._written is None or still >= killed.IDLE_SECONDS:
+            self._write(directory)
         return idle
 
     def _least(self, steps: int) -> float:
         """The seconds from which no step is worth a look; the typical step is read once."""
         if steps != self._step:
-            self._step, self._position, self._said = steps, None, False
+            self._step, self._said = steps, False
+            self._position = self._written = None
             tasks = self._tasks() or {}
             self._typical = number(main_task({"tasks": tasks}) or {}, "step_seconds.median") or 0.0
         return max(killed.IDLE_SECONDS, killed.IDLE_STEPS * self._typical)

@@ -135,7 +135,8 @@ def place_of(stack: Stack, communicating: bool = False) -> dict[str, Any]:
 
 
 def _is_own(frame: FrameType) -> bool:
-    made = frame.f_code.co_filename == "<string>"  # By namedtuple, dataclass, attrs.
+    name = frame.f_code.co_filename  # Made by namedtuple, dataclass, attrs; or by Inductor.
+    made = name == "<string>" or "torchinductor_" in name
     return not (made or of_library(frame) or in_plumbing(frame))
 
 

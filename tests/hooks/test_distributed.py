@@ -23,8 +23,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from instruments.hooks import distributed
+from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
-from overseer.recorder import table
 from tests.running import VOIR, Place, environment
 
 from .hooked import Hooked
@@ -219,6 +219,7 @@ def test_collectives_have_their_kind_group_number_and_bytes(group: None, hooked:
         ("allreduce", names[0], 1), ("allgather", names[1], 1), ("allreduce", names[0], 2),
         ("barrier", names[0], 3),
     ]  # fmt: skip
+    assert recorder.waiting() == ({names[0]: 3, names[1]: 1}, False)
     sizes = [one[3] for one in found if one[0] != "wait"]
     assert sizes[:3] == [48, 8, 48]
     assert math.isnan(sizes[3])

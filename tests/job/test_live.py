@@ -56,3 +56,13 @@ def test_the_process_that_started_the_others_may_be_a_rank_and_all_are_read_in_t
         put(tmp_path / f"rank{rank}", rank, 10.0 * rank)
     live = LiveRanks(tmp_path)
     assert [[row.rank for row in live()] for _ in range(2)] == [[0, 1, 2, 3], [0, 1, 2, 3, 4, 5]]
+
+
+def test_a_rank_that_makes_no_step_says_where_it_is(tmp_path, monkeypatch):
+    idle = {"file": "/a/data.py", "line": 34, "function": "load", "call": "read"}
+    put(tmp_path / "rank0", 0, 5.0, idle=idle)
+    monkeypatch.setattr("overseer.job.live.read_header", lambda directory: object())
+    monkeypatch.setattr("overseer.job.live.lives", lambda header: True)
+    monkeypatch.setattr("overseer.job.live.now_doing", lambda header: "in loading for 12 s")
+    (row,) = LiveRanks(tmp_path)()
+    assert row.state == "in loading for 12 s: in read, /a/data.py:34 in load"

@@ -255,9 +255,12 @@ def test_a_backward_that_fails_leaves_no_wait_open(recorded):
 
     def fail():
         module.gradient(())
+        waits.append(module.waiting()[1])
         queued.pop()()
+        waits.append(module.waiting()[1])
         raise ArithmeticError
 
+    waits = []
     module.reducer(2, queued.append)
     with pytest.raises(ArithmeticError):
         module.span(1, k.BACKWARD, fail)()
@@ -266,4 +269,5 @@ def test_a_backward_that_fails_leaves_no_wait_open(recorded):
     assert not queued
     events = [(e.site, e.depth, e.flags) for e in recorded.take() if e.site]
     assert events == [(2, 1, k.FAILED), (1, 0, k.FAILED), (1, 0, 0)]
+    assert (waits, module.waiting()[1]) == ([False, True], False)
     module.reducer(0, None)

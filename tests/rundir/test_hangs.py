@@ -9,6 +9,7 @@ import threading
 import time
 import types
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ class Standing:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.used, self.moved, self.step_seconds = 0.0, 0.0, 0, 0.1
         self.said: list[str] = []
+        self.path: Path | None = None
         self.long, self.place = "", {"file": "/a/main.py", "line": 4, "function": "train"}
         monkeypatch.setattr(hangs, "_since_boot", lambda: round(self.now * SECOND))
         monkeypatch.setattr(hangs, "process_time_ns", lambda: round(self.used * SECOND))
@@ -48,7 +50,7 @@ class Standing:
         while self.now < until:
             self.now += every
             now = OPENED + round(self.now * SECOND)
-            found = self.watch.look(header(kind, 0.0, steps)._replace(**head), now, None)
+            found = self.watch.look(header(kind, 0.0, steps)._replace(**head), now, self.path)
         return found
 
 
@@ -125,6 +127,17 @@ def test_before_the_first_step_only_ranks_and_scripts_with_torch_hang(standing, 
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
     standing.looks(202, steps=0)
     assert len(standing.said) == 1
+
+
+def test_the_stacks_are_written_when_the_thread_stands_still(standing, tmp_path, monkeypatch):
+    standing.path, written = tmp_path, []
+    monkeypatch.setattr(stacks, "all_stacks", lambda: str(standing.moved))
+    while standing.now < 60:
+        standing.moved += standing.now < 30
+        standing.looks(standing.now + 1)
+        if standing.now >= 10:
+            written.append((tmp_path / "stacks.txt").read_text())
+    assert written == ["10"] * 30 + ["30"] * 21
 
 
 # Stacks
