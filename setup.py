@@ -92,4 +92,10 @@ alike = Extension(
     extra_compile_args=["-O2"],
     optional=True,  # Without it each step is counted by itself.
 )
-setup(ext_modules=[recorder, alike], cmdclass={"build": Build, "build_ext": BuildExtension})
+shift = Extension(
+    "overseer.recorder._shift",
+    ["overseer/recorder/_shift.c"],
+    extra_compile_args=["-O2"],
+    optional=True,  # Without it the traces of several machines take minutes to merge.
+)
+setup(ext_modules=[recorder, alike, shift], cmdclass={"build": Build, "build_ext": BuildExtension})

@@ -46,7 +46,7 @@ def _export(ov: Overseer, logs: Path) -> None:
     from overseer.rundir.reading import read_run
     from overseer.rundir.tensorboard import export_scalars
     from overseer.trace.export import export_tensorboard
-    from overseer.trace.reading import open_trace
+    from overseer.trace.timeline import open_trace
 
     assert ov.recording is not None
     ov.recording.flush()

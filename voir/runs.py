@@ -5,7 +5,8 @@ from overseer.model.comparison import compare
 from overseer.rundir.finishing import finish_run
 from overseer.rundir.reading import Metrics, Run, read_run
 from overseer.rundir.tables import open_database
-from overseer.trace.reading import Trace, open_trace
+from overseer.trace.reading import Trace
+from overseer.trace.timeline import open_trace
 
 __all__ = [
     "ComparedSide",

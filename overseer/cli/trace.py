@@ -12,6 +12,8 @@ from pathlib import Path
 from ..errors import VoirError, clean
 from ..files import is_own
 from ..model.facts import count, figure, size
+from ..trace.digest import by_rank_total, summed
+from ..trace.finishing import finish
 from ..trace.reading import (
     LabelFigures,
     Node,
@@ -21,12 +23,12 @@ from ..trace.reading import (
     by_process,
     call_tree,
     extent,
-    finish,
-    open_trace,
     rank_of,
+    read_trace,
     trace_files,
 )
 from ..trace.rows import Progress
+from ..trace.timeline import Timeline
 from ..trace.writer import TRACE_NAME
 from ..views.text import cells, cut, table
 from .commands import CommandParser, Terminal, within
@@ -108,31 +110,53 @@ def parser() -> CommandParser:
 
 
 def _summary(options: Namespace) -> Iterator[str]:
-    yield summary(open_trace(options.run), options.top)
+    files = trace_files(options.run)
+    if len(files) == 1:
+        yield summary(read_trace(files[0]), options.top)
+    else:
+        yield job_summary(Timeline(files), Path(options.run), options.top)
 
 
 def summary(trace: Trace, top: int) -> str:
     """The summary of a trace."""
-    parts = [_first_lines(trace), _labels(by_label(trace), top), _processes(trace, top)]
-    parts.append(_trees(trace, top))
-    return "\n".join(part for part in [*parts, _counters(trace)] if part)
-
-
-def _first_lines(trace: Trace) -> str:
     start, end = extent(trace)
-    processes = count(len(trace.processes), "process", "processes")
-    size = f"{count(trace.events, 'event')} · {elapsed(end - start)} · {processes}"
-    lines = [f"{clean(trace.path.name)} · {size} · {count(len(trace.threads), 'row')}"]
-    if trace.dropped:
-        lines.append(f"{trace.dropped:,} events were dropped while recording")
-    if trace.torn_bytes or trace.broken_packets:
-        unread = f"{trace.torn_bytes:,} bytes and {trace.broken_packets:,} packets"
-        lines.append(f"damaged: {unread} could not be read")
-    if trace.hosts > 1:
-        lines.append(f"from {trace.hosts} machines, whose clocks may differ")
+    counts = len(trace.processes), len(trace.threads)
+    lines = [_first_line(trace.path, trace.events, end - start, *counts)]
+    lines += _faults(trace.dropped, trace.torn_bytes, trace.broken_packets)
     if trace.unfinished:
         lines.append(f"{count(trace.unfinished, 'span')} without an end")
-    return "\n".join(lines) + "\n"
+    figures = by_label(trace)
+    parts = ["\n".join(lines) + "\n", _labels(figures, top)]
+    if len(trace.processes) > 1:
+        parts.append(_processes(figures[:top], by_process(trace)))
+    return "\n".join(filter(None, [*parts, _trees(trace, top), _counters(trace)]))
+
+
+def job_summary(timeline: Timeline, job: Path, top: int) -> str:
+    """The summary of a job's traces."""
+    start, end = timeline.extent
+    digests = timeline.digests
+    events, rows = (sum(getattr(one, name) for one in digests) for name in ("events", "rows"))
+    lines = [_first_line(job, events, end - start, len(digests), rows), *timeline.said]
+    lines += _faults(sum(one.dropped for one in digests), sum(one.torn for one in digests), 0)
+    figures = summed(digests)
+    parts = ["\n".join(lines) + "\n", _labels(figures, top)]
+    parts.append(_processes(figures[:top], by_rank_total(digests)))
+    one = clean(str(timeline.files[0].parent))
+    parts.append(f"call trees and counters of one rank: voir trace summary {one}\n")
+    return "\n".join(filter(None, parts))
+
+
+def _first_line(path: Path, events: int, ns: int, processes: int, rows: int) -> str:
+    size = f"{count(events, 'event')} · {elapsed(ns)} · {count(processes, 'process', 'processes')}"
+    return f"{clean(path.name)} · {size} · {count(rows, 'row')}"
+
+
+def _faults(dropped: int, torn: int, broken: int) -> list[str]:
+    lines = [f"{dropped:,} events were dropped while recording"] if dropped else []
+    if torn or broken:
+        lines.append(f"damaged: {torn:,} bytes and {broken:,} packets could not be read")
+    return lines
 
 
 def _labels(figures: list[LabelFigures], top: int) -> str:
@@ -143,12 +167,12 @@ def _labels(figures: list[LabelFigures], top: int) -> str:
     return shown + (f"and {left:,} more labels: --top {len(figures)}\n" if left > 0 else "")
 
 
-def _processes(trace: Trace, top: int) -> str:
+def _processes(
+    figures: list[LabelFigures], totals: dict[tuple[str, str], list[tuple[int, str]]]
+) -> str:
     """Of each label, the processes with the shortest and the longest total time."""
-    if len(trace.processes) < 2:
-        return ""
-    totals, rows = by_process(trace), [("label", "channel", "least", "in", "most", "in")]
-    for one in by_label(trace)[:top]:
+    rows = [("label", "channel", "least", "in", "most", "in")]
+    for one in figures:
         times = totals[one.label, one.channel]
         (least, first), (most, last) = times[0], times[-1]
         rows.append((cut(one.label, 40), cut(one.channel, 20), elapsed(least), cut(first, 24),
@@ -248,8 +272,21 @@ def _json(found: list[Path], place: Path, output: str | None) -> list[Path]:
 
     what = found[0] if len(found) == 1 else place / TRACE_NAME
     to = Path(output or what.with_suffix(".json"))
-    export_json(open_trace(what if what in found else place), to)
+    if len(found) == 1:
+        trace = read_trace(found[0])
+        export_json([trace], extent(trace)[0], to)
+    else:
+        timeline = _timeline(found)
+        export_json(timeline.traces(), timeline.extent[0], to)
     return [to]
+
+
+def _timeline(found: list[Path]) -> Timeline:
+    """The timeline of a job; what is known of its clocks goes to stderr."""
+    timeline = Timeline(found)
+    for line in timeline.said:
+        print(f"voir: {clean(line)}", file=sys.stderr)
+    return timeline
 
 
 def _tensorboard(found: list[Path], place: Path, output: str | None) -> list[Path]:
@@ -257,17 +294,15 @@ def _tensorboard(found: list[Path], place: Path, output: str | None) -> list[Pat
 
     to, written = Path(output or place / "tensorboard"), []
     for file in found:
-        read = open_trace(file)
+        read = read_trace(file)
         rank = rank_of(read)
         written.append(export_tensorboard(read, to, rank, max(len(found), rank + 1)))
     return written
 
 
 def _perfetto(found: list[Path], place: Path, output: str | None) -> list[Path]:
-    from ..trace.export import merge
-
     to = Path(output or place / MERGED)
-    merge(found, to)
+    _timeline(found).merge(to)
     return [to]
 
 

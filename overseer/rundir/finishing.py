@@ -7,7 +7,7 @@ from contextlib import suppress
 from stat import S_IWUSR
 
 from ..recorder.log import header_paths
-from ..trace.reading import finish
+from ..trace.finishing import finish
 from .killed import is_ours
 from .runfile import write_run
 

@@ -16,7 +16,8 @@ from ..files import read_json
 from ..model.catalogue import EVENT_METRICS, METRIC_GROUPS, RUN_METRICS, TASK_METRICS
 from ..model.facts import part
 from ..recorder.sites import PARTS
-from ..trace.reading import ProcessTracks, Slice, Thread, Trace, open_trace, trace_file
+from ..trace.reading import ProcessTracks, Slice, Thread, Trace, trace_file
+from ..trace.timeline import open_trace
 from .job import MARKER
 from .reading import Run, read_run
 from .steps import COMPILED, DEVICE_CLOCK, LOADED, steps_of

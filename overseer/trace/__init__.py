@@ -1,7 +1,9 @@
 """Traces: channels for the script, the run's log, and the trace made from it."""
 
 from .channels import Channel, Counter, Histogram, Series, channel, channels
-from .reading import Trace, finish, open_trace
+from .finishing import finish
+from .reading import Trace
+from .timeline import open_trace
 
 __all__ = [
     "Channel",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from .channels import MAX_ARGUMENT, MAX_LABEL, cut
-from .wire import double, message, number, text, varint
+from .wire import as_bytes, as_number, double, fields, message, number, text, varint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ MAX_DEPTH = 500
 REMEMBERED = 100_000
 #: Epoch nanoseconds in this range have nine bytes as a varint.
 EARLIEST, LATEST = 1 << 56, (1 << 63) - 1
+#: After every moment of the recorder's clock.
+_NEVER = 1 << 63
 #: Two varint bytes by the 14 bits that they hold; a timestamp has two such pairs, then the rest.
 MASK = (1 << 14) - 1
 LOW = [bytes((n & 127 | 128, n >> 7 | 128)) for n in range(1 << 14)]
@@ -103,6 +105,7 @@ class Encoder:
         self._events: dict[tuple[int, int, str, str], tuple[bytes, Piece]] = {}
         self._keys: dict[str, bytes] = {}
         self._last = PROCESS
+        self._extent = _NEVER, 0
         pids = (rank or 0) % 512 << RANK_PIDS
         self._pid, self._pids = process.get("pid", 0) + pids, pids
         self._put(self._sequence + number(_FLAGS, _CLEARED))
@@ -117,8 +120,26 @@ class Encoder:
         self._write(b"".join(self.parts))
         self.parts.clear()
         for row in self._rows.values():
+            if row.stack:
+                self._reaches(row.stack[0][0], row.stack[-1][1])
             if len(row.stack) > 100_000:
                 del row.stack[:-50_000]
+
+    def _reaches(self, start: int, end: int) -> None:
+        first, last = self._extent
+        if start < first or end > last:
+            self._extent = min(first, start), max(last, end)
+
+    @property
+    def extent(self) -> tuple[int, int] | None:
+        """The first and the last moment of the spans that were flushed, ns since the epoch."""
+        first, last = self._extent
+        return (first + self.offset, last + self.offset) if first <= last else None
+
+    @property
+    def rows(self) -> int:
+        """Count of rows that are not counters, the process's own included."""
+        return len(self._rows) + 1
 
     # Tracks
 
@@ -260,6 +281,7 @@ class Encoder:
             self._at(self.named(TYPE_BEGIN, row.number, channel, label, arguments), start)
             self._at(row.end, end)
             arguments = None
+        self._reaches(spans[0][1], spans[0][2])
         self.events += 2 * len(spans)
 
     def _stamp(self, time: int) -> bytes:
@@ -289,6 +311,22 @@ class Encoder:
         """Add an instant about the trace itself; ``events`` does not count it."""
         self.instant(None, time, "voir", label, arguments)
         self.events -= 1
+
+
+def renamed(packet: bytes, name: str) -> bytes:
+    """The descriptor of a process with another name.
+
+    Args:
+        packet: The packet's contents.
+        name: The name.
+
+    Raises:
+        LookupError, Malformed: It is another packet.
+    """
+    track = dict(fields(as_bytes(dict(fields(packet))[_DESCRIPTOR])))
+    process = dict(fields(as_bytes(track[3])))
+    named = number(1, as_number(process[1])) + text(6, cut(name, MAX_LABEL))
+    return message(_DESCRIPTOR, number(1, as_number(track[1])) + message(3, named))
 
 
 def _annotation(value: object) -> bytes:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import math
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..files import read, whole
-from .reading import MAX_TRACE_BYTES, ProcessTracks, Slice, Thread, Trace, extent, whole_packets
+from ..files import whole
+from .reading import ProcessTracks, Slice, Thread, Trace, extent
 
 #: Above every process id.
 BEYOND = 1 << 22
@@ -29,14 +29,20 @@ _WORK = {
 }
 
 
-def export_json(trace: Trace, path: Path) -> None:
+def export_json(traces: Iterable[Trace], start: int, path: Path) -> None:
     """Write ``path``: one complete JSON object.
+
+    Args:
+        traces: Those of a job's ranks, on one clock; each is read when it is written.
+        start: The moment at which times begin, in ns since the epoch.
+        path: The file.
 
     Raises:
         OSError: The file cannot be written; nothing is left of it.
     """
-    start, _ = extent(trace)
-    _write(path, _head(start, {}), _events(trace, start))
+    taken: set[int] = set()
+    events = (event for trace in traces for event in _events(trace, start, taken))
+    _write(path, _head(start, {}), events)
 
 
 def export_tensorboard(
@@ -66,18 +72,6 @@ def export_tensorboard(
     return path
 
 
-def merge(files: list[Path], to: Path) -> None:
-    """Write ``to``: the traces of several ranks, concatenated up to their last complete packets.
-
-    Raises:
-        OSError: The file cannot be written; nothing is left of it.
-    """
-    with whole(to) as file:
-        for each in files:
-            data = read(each, MAX_TRACE_BYTES)
-            file.write(data[: max((end for _, end in whole_packets(data)), default=0)])
-
-
 def _head(start: int, more: dict[str, Any]) -> dict[str, Any]:
     return {"displayTimeUnit": "ms", "baseTimeNanoseconds": start, **more}
 
@@ -91,8 +85,7 @@ def _write(path: Path, head: dict[str, Any], events: Iterator[dict[str, Any]]) -
         file.write(b"\n]}\n")
 
 
-def _events(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
-    taken: set[int] = set()
+def _events(trace: Trace, start: int, taken: set[int]) -> Iterator[dict[str, Any]]:
     for number, process in enumerate(trace.processes):
         pid = process.pid or number
         while pid in taken:  # The same id on another machine.
@@ -151,7 +144,7 @@ def _profiled(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
     """
     names = {tid: thread.name for p in trace.processes for tid, thread in _rows(p)}
     main = next((t.tid for t in trace.threads if t.tid is not None), 0)
-    for event in _events(trace, start):
+    for event in _events(trace, start, set()):
         row = names.get(event["tid"], "")
         if event["ph"] != "X":
             yield event

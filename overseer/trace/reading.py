@@ -15,7 +15,7 @@ from .writer import TRACE_NAME, elsewhere, logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from .wire import Value
 
@@ -132,7 +132,8 @@ class Trace:
         unfinished: Count of spans without an end.
         dropped: Count of events that the writer left out.
         anchors: The process that wrote it, its host, and one moment by both of its clocks.
-        hosts: Count of machines; the clocks of several may differ.
+        hosts: Count of machines.
+        clocks: What is known of the clocks of several machines, in lines.
     """
 
     path: Path
@@ -145,6 +146,7 @@ class Trace:
     dropped: int = 0
     anchors: dict[str, object] = field(default_factory=dict)
     hosts: int = 1
+    clocks: list[str] = field(default_factory=list)
 
     @property
     def threads(self) -> list[Thread]:
@@ -189,35 +191,6 @@ def _other_kind(data: bytes) -> tuple[str, str]:
 
 #: Maximum size of a trace that is read.
 MAX_TRACE_BYTES = 1 << 32
-
-
-def finish(
-    directory: Path, progress: Callable[[float], object] = lambda share: None
-) -> Path | None:
-    """Make the traces of logs that killed runs have left; also of a run that is under way.
-
-    Args:
-        directory: The directory of a run or a job, or the log itself.
-        progress: Called with the share that is done.
-
-    Returns:
-        The last trace made; None if there was no log.
-
-    Raises:
-        OSError: A trace cannot be written.
-    """
-    made, found = None, logs(directory) if directory.is_dir() else [directory]
-    if found:
-        from .rows import finished
-
-        for path in filter(_may_be_finished, found):
-            made = finished(path, progress) or made
-    return made
-
-
-def _may_be_finished(log: Path) -> bool:
-    """Whether the trace may be written beside the log: only into the user's own directory."""
-    return is_own(log.parent)
 
 
 def trace_file(path: str | os.PathLike[str]) -> Path:
@@ -291,29 +264,6 @@ def rank_of(trace: Trace) -> int:
 
 
 # Reading
-
-
-def open_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace, complete or not.
-
-    Args:
-        path: The file, or a run's directory; the traces of a job's ranks share one timeline.
-
-    Raises:
-        VoirError: There is no file, it cannot be read, or it is not a Perfetto trace.
-    """
-    traces = [read_trace(file) for file in trace_files(path)]
-    if len(traces) == 1:
-        return traces[0]
-    whole = Trace(Path(path), anchors=traces[0].anchors)
-    for trace in traces:
-        whole.processes += trace.processes
-        names = "events", "torn_bytes", "tail_bytes", "broken_packets", "unfinished", "dropped"
-        for name in names:
-            setattr(whole, name, getattr(whole, name) + getattr(trace, name))
-    hosts = {trace.anchors.get("boot_id") or trace.anchors.get("host") for trace in traces}
-    whole.hosts = len(hosts)
-    return whole
 
 
 def read_trace(file: Path) -> Trace:
@@ -430,7 +380,7 @@ class _Assembly:
         for kind, name in ((3, 6), (4, 5)):
             if kind in found:
                 inner = dict(fields(as_bytes(found[kind])))
-                row.pid, row.is_process = as_number(inner.get(1, 0)) & _PIDS, kind == 3
+                row.pid, row.is_process = as_number(inner.get(1, 0)), kind == 3
                 row.tid = as_number(inner.get(2, 0)) & _PIDS if kind == 4 else None
                 row.name = as_text(inner.get(name, b"")) or row.name
         if 8 in found:
@@ -481,7 +431,7 @@ class _Assembly:
         """The process of a track, by its own description or its parent's."""
         owner = row if row.is_process or row.pid else self._rows.get(row.parent)
         pid = owner.pid if owner is not None and owner.pid else 0
-        found = processes.setdefault(pid, ProcessTracks("", pid or None))
+        found = processes.setdefault(pid, ProcessTracks("", pid & _PIDS or None))
         if owner is not None and owner.is_process:
             found.name = found.name or owner.name
         return found

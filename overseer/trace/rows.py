@@ -22,6 +22,7 @@ from ..model.fold import TRAIN
 from ..model.stages import Pass, Passes
 from ..recorder import sites as k
 from ..recorder.log import text_at
+from .digest import DDP, Digester
 from .encoder import LOW, MASK, MAX_DEPTH, TYPE_BEGIN, Encoder, Track, pack
 from .parts import DETAILED, FOREVER, Part, part_of
 from .steprows import StepRow, refold
@@ -111,6 +112,9 @@ class _Rows:
         self._sites: list[tuple[int, int, dict[int, Any]]] = []
         self._notes: dict[tuple[int, int], tuple[str, dict[str, Any]]] = {}
         self.kept = self.detailed = 0
+        self.digester = Digester()
+        self.digester.device = any(int(row["kind"]) == k.DEVICE for row in log.sites)
+        self._first_step = 0
         self.last = int(facts.get("now_ns", 0))
         self._epochs = self._marked = self._device = 0
         self._passes: dict[int, Passes] = defaultdict(Passes)  # Of stages, by thread.
@@ -153,6 +157,7 @@ class _Rows:
     def _step(self, step: StepRow) -> None:
         train = step.task in COUNTED
         if train:
+            self._first_step = self._first_step or step.number
             self.ends.append(step.end)
             if not self._everything:
                 self._numbered.append((step.end, step.number - 1))
@@ -176,7 +181,15 @@ class _Rows:
             since, at = at, min(at + getattr(step, label), end)
             if since < at and (step.loaded or label == "pause"):  # Else neither part is known.
                 spans.append((label, since, at))
-        self._encoder.nested(row, "steps", spans, arguments)
+        self._nested(row, "steps", spans, arguments)
+
+    def _nested(
+        self, row: Track, channel: str, spans: list[tuple[str, int, int]],
+        arguments: dict[str, object] | None = None,
+    ) -> None:  # fmt: skip
+        for label, start, end in spans:
+            self.digester.took(label, channel)(end - start)
+        self._encoder.nested(row, channel, spans, arguments)
 
     def _holds(self, step: StepRow, counted: bool) -> bool:
         """Whether a step is kept; of tasks that are not counted, all in traced parts are."""
@@ -217,6 +230,7 @@ class _Rows:
 
     def _written(self, data: bytes) -> None:
         self._encoder.flush()
+        self.digester.flush()
         self._progress(len(data))
 
     def _site(self, row: dict[str, Any]) -> tuple[int, int, dict[int, Any]]:
@@ -259,7 +273,7 @@ class _Rows:
                 if piece is None:
                     piece = self._piece(site, pieces, key, start, what, thread, flags)
                 if piece:
-                    stack, begin, begun, over, ended, _ = piece
+                    stack, begin, begun, over, ended, _, took = piece
                     place = inner = len(stack)
                     height = 1
                     while inner and stack[inner - 1][0] > start:
@@ -281,6 +295,7 @@ class _Rows:
                             over, low[last & mask], low[last >> 14 & mask],
                             highs[last >> 28], ended,
                         ))  # fmt: skip
+                        took(end - start)
                         spans += 1
                 if do == _LOADING:
                     if flags & k.ENDED:
@@ -349,10 +364,12 @@ class _Rows:
         def begin(row: Track) -> tuple[bytes, bytes]:
             return encoder.named(TYPE_BEGIN, row.number, channel, label, arguments)
 
-        return row.stack, *begin(row), *row.end, (row, begin)
+        took = self.digester.took(label, channel)
+        return row.stack, *begin(row), *row.end, (row, begin), took
 
     def _span(self, piece: Any, start: int, end: int) -> None:
         row, begin = piece[5]
+        piece[6](end - start)
         self._encoder.span(row, begin, start, end)
 
     def _named(
@@ -434,7 +451,7 @@ class _Rows:
             begin = max(start, self._device)  # Only its duration is known.
             self._device = begin + end - start
             of = k.KINDS[kind]
-            encoder.nested(encoder.row(of.row), of.channel, [(of.label, begin, self._device)])
+            self._nested(encoder.row(of.row), of.channel, [(of.label, begin, self._device)])
 
     def _pass(self, one: Pass | None) -> None:
         """Write a pass of a stage, with the number of its micro-batch from 0."""
@@ -462,6 +479,11 @@ class _Rows:
             arguments["failed"] = True
         label = str(row.get("label") or of.label).rpartition(".")[2]
         self._span(self._made(self._seen(of.row, thread), of.channel, label, arguments), start, end)
+        group = str(row.get("group") or "")
+        if label == DDP:
+            self.digester.moment(DDP, self._first_step + bisect_left(self.ends, end), end)
+        else:
+            self.digester.communicated(label, group, what, thread, start, end)
 
 
 def _counter_of(row: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -575,6 +597,21 @@ def make(
         if dropped:
             encoder.notice(rows.last, f"{dropped} events dropped", {"dropped": dropped})
         encoder.flush()
+        begin, end = encoder.extent or (int(facts.get("wall_ns", 0)),) * 2
+        digest = rows.digester.digest(
+            offset,
+            rank=rank or 0,
+            name=named,
+            host=str(facts.get("host") or ""),
+            boot=str(facts.get("boot_id") or ""),
+            anchor=offset,
+            begin=begin,
+            end=end,
+            events=encoder.events,
+            dropped=dropped,
+            rows=encoder.rows,
+        )
+        file.write(digest.packet())
     progress(1.0)
     counts = len(rows.ends), rows.kept, rows.detailed
     return Made(to, encoder.events, dropped, *counts)

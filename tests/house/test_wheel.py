@@ -177,7 +177,7 @@ def test_the_wheel_holds_the_packages_and_extensions_for_this_platform(
     assert names_in(fallback) == tree.packaged
     compiler()
     folds = {f"overseer/model/{name}{SUFFIX}" for name in ("compiled__mypyc", *COMPILED)}
-    folds.add(f"overseer/recorder/_alike{SUFFIX}")
+    folds |= {f"overseer/recorder/{name}{SUFFIX}" for name in ("_alike", "_shift")}
     assert names_in(wheel) == tree.packaged | folds | {EXTENSION}
     with zipfile.ZipFile(wheel) as archive:
         assert STALE not in {archive.read(name) for name in {EXTENSION, *folds}}

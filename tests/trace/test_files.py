@@ -9,8 +9,8 @@ import pytest
 
 from overseer.recorder import sites as k
 from overseer.trace import channel, open_trace, wire
-from overseer.trace.export import merge
 from overseer.trace.reading import read_trace, whole_packets
+from overseer.trace.timeline import Timeline
 
 from .conftest import Making, event, spoilt
 
@@ -103,7 +103,7 @@ def test_every_packet_is_of_perfettos_schema(making):
         assert len(unknown(one)) == 0
 
 
-def test_ranks_are_merged_by_writing_one_behind_the_other(tmp_path, processor):
+def test_ranks_of_one_machine_are_written_one_behind_the_other(tmp_path, processor):
     files = []
     for rank in range(3):
         made = Making(tmp_path / f"rank{rank}.log")
@@ -111,7 +111,7 @@ def test_ranks_are_merged_by_writing_one_behind_the_other(tmp_path, processor):
         made.trace(rank=rank)
         files.append(tmp_path / f"rank{rank}.pftrace")
     files[1].write_bytes(files[1].read_bytes() + b"\x0a\x7f torn")
-    merge(files, tmp_path / "all.pftrace")
+    Timeline(files).merge(tmp_path / "all.pftrace")
     whole = read_trace(tmp_path / "all.pftrace")
     assert (whole.events, whole.torn_bytes) == (3 * read_trace(files[0]).events, 0)
     assert ours(whole) == perfettos(processor, (tmp_path / "all.pftrace").read_bytes())
