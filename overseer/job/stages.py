@@ -13,6 +13,8 @@ from .straggler import RankSteps, Straggler, find_straggler
 
 #: Schedules in which ranks are idle for as long as R - 1 micro-batches take one of their stages.
 FILLS_AND_DRAINS = ("GPipe", "1F1B", "LoopedBFS", "Interleaved1F1B")
+#: The parts of a step that are a stage's work if its passes are not timed.
+_PASSES = ("forward", "backward")
 
 
 class _Rank(NamedTuple):
@@ -56,14 +58,15 @@ def pipeline_of(members: Sequence[Run], task: str) -> dict[str, Any] | None:
     stages, several = int(facts["stages"]), int(number(facts, "micro_batches") or 0)
     runs = max((number(one.facts, "runs") or 0.0 for one in known), default=0.0)
     steps = max((number(each, "steps") or 0.0 for each in tasks), default=0.0)
-    batch = min(known, key=lambda one: min(one.own, default=stages)).facts.get("batch")
+    first = min(known, key=lambda one: min(one.own, default=stages))
+    batch = int(number(first.facts, "batch") or 0)
     accumulated = max(1, round(runs / steps)) if runs and steps else None
     made = {
         "schedule": facts.get("schedule"),
         "by": facts.get("by"),
         "stages": stages,
         "micro_batches": several or None,
-        "batch": batch,
+        "batch": batch or None,
         "accumulated": accumulated,
         "items": batch * several * accumulated if batch and several and accumulated else None,
         **_times(known, stages, several, facts.get("schedule")),
@@ -85,9 +88,13 @@ def _told(members: Sequence[Run]) -> list[tuple[Run, Mapping[str, Any]]]:
         (number(of, "messages") or 0) / (2 if of.get("place") == MIDDLE_STAGE else 1)
         for _, of in told
     ]
-    alike = {(of.get("micro_batches"), each) for (_, of), each in zip(told, sent, strict=True)}
+    several = [number(of, "micro_batches") for _, of in told]
     places = [of.get("place") for _, of in told]
-    if stages < 2 or len(alike) > 1 or places != one * (len(told) // stages):
+    if (
+        stages < 2
+        or len({*zip(several, sent, strict=True)}) > 1
+        or places != one * (len(told) // stages)
+    ):
         return []
     order = "GPipe" if told[stages - 1][1].get("forward_first") else "1F1B"
     more = {"stages": stages, "schedule": order}
@@ -107,9 +114,6 @@ def _rank(member: Run, facts: Mapping[str, Any], task: Mapping[str, Any]) -> _Ra
         split = {name: (number(task, f"breakdown.{name}") or 0.0) / steps for name in _PASSES}
         own, seconds = {facts["stage"]: split}, number(task, "step_seconds.median") or 0.0
     return _Rank(member.rank, own, seconds, facts)
-
-
-_PASSES = ("forward", "backward")
 
 
 def places_of(members: Sequence[Run]) -> dict[tuple[str, ...], list[int]]:
@@ -164,7 +168,7 @@ def _times(known: Sequence[_Rank], stages: int, several: int, schedule: object) 
             for stage, those in sorted(each.items())
         ],
     }
-    if {*each} != {*range(stages)} or whole <= 0:
+    if len(each) != stages or [*sorted(each)] != [*range(len(each))] or not each or whole <= 0:
         return made
     busy = {place: fmean(one.busy for one in those) for place, those in places.items()}
     slowest, mean = max(busy, key=lambda place: busy[place]), fmean(busy.values())
@@ -195,6 +199,7 @@ def _times(known: Sequence[_Rank], stages: int, several: int, schedule: object) 
 def _sets_the_step(stages: Sequence[int], ranks: Sequence[int], own: float, mean: float) -> str:
     one, many = len(stages) == 1, len(ranks) > 1
     named = f"stage{'' if one else 's'} {', '.join(map(str, stages))}"
-    where = f"rank{'s' if many else ''} {', '.join(map(str, ranks[:8]))}"
+    more = f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
+    where = f"rank{'s' if many else ''} {', '.join(map(str, ranks[:8]))}{more}"
     works = f"{duration(own)} of work a run, the mean {duration(mean)}"
     return f"{named} ({where}) set{'s' if one else ''} the step: {works}"

@@ -181,3 +181,17 @@ def test_a_voirfile_tells_the_stage_of_a_rank() -> None:
     found = pipeline_of(members, "train")
     assert found is not None and found["bubble"] == pytest.approx(0.2)
     assert not {"ideal", "schedule", "ramp_up"} & {*found}
+
+
+@pytest.mark.parametrize("spoilt", [
+    {"stages": 10**15}, {"stages": 0}, {"stages": "4"}, {"own": {"0": 5, "x": {}}}, {"own": []},
+    {"own": {"7": {"forward": "x"}}}, {"batch": []}, {"micro_batches": {}}, {"seconds": None},
+    {"micro_batches": 0}, {"by": "messages", "place": [], "micro_batches": []}, {"runs": "x"},
+])  # fmt: skip
+def test_a_damaged_record_of_a_rank_ends_no_summary(tmp_path: Path, spoilt: dict[str, Any]) -> None:
+    sections = piped(SimulatedPipeline())
+    for rank in range(4):
+        told = {rank: {"pipeline": {**sections[rank]["pipeline"], **spoilt}}}
+        facts = {**sections, **told} if rank else dict.fromkeys(range(4), told[0])
+        job = SimulatedJob(4, 30).write(tmp_path / f"job{rank}", facts=facts)
+        assert "4 ranks" in render(job_facts(read_run(job)), 100)
