@@ -12,6 +12,8 @@ from math import inf, sqrt
 from statistics import fmean, median
 from typing import NamedTuple
 
+from .digest import DDP
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
 MIN_COMMON = 8
 #: The largest uncertainty, in ns, at which machines are shown on one clock.
 CERTAIN = 1_000_000
-#: The most by which the rates of two machines' clocks differ.
-CRYSTALS = 200e-6
+#: By how much the rates of two machines' clocks differ as a rule: moments must outweigh this.
+CRYSTALS = 100e-6
 #: A median absolute deviation as a standard deviation, and how many of these an outlier is away.
 SIGMA, OUTLIER = 1.4826, 4.0
+#: The least standard deviation that is believed, in ns.
+LEAST = 1000.0
 
 
 class Correction(NamedTuple):
@@ -65,24 +69,17 @@ def fitted(pairs: Sequence[tuple[int, int]], begin: int, end: int) -> Correction
     # Of pairs half of the time apart: as insensitive to outliers as a median.
     rises = ((xs[n + half] - xs[n], ys[n + half] - ys[n]) for n in range(len(xs) - half))
     rate = median([dy / dx for dx, dy in rises if dx > 0] or [0.0])
-    if abs(rate) > CRYSTALS:  # Few moments close together tell offsets, but no rates.
-        rate = 0.0
-    offset = median(y - rate * x for x, y in zip(xs, ys, strict=True))
-    for _ in range(2):
-        left = [abs(y - offset - rate * x) for x, y in zip(xs, ys, strict=True)]
-        most = OUTLIER * max(SIGMA * median(left), 1000.0)
-        kept = [(x, y) for x, y, away in zip(xs, ys, left, strict=True) if away <= most]
-        middle, height = fmean(x for x, _ in kept), fmean(y for _, y in kept)
-        wide = sum((x - middle) ** 2 for x, _ in kept)
-        sigma = SIGMA * median(abs(y - offset - rate * x) for x, y in kept)
-        unsure = sigma / sqrt(wide) if wide else inf
-        if unsure < CRYSTALS:
-            rate = sum((x - middle) * (y - height) for x, y in kept) / wide
-        else:
-            rate, unsure = 0.0, CRYSTALS
-        offset = height - rate * middle
+    rate = min(max(rate, -CRYSTALS), CRYSTALS)
+    for _ in range(3):
+        away = [y - rate * x for x, y in zip(xs, ys, strict=True)]
+        centre = median(away)
+        sigma = max(SIGMA * median(abs(one - centre) for one in away), LEAST)
+        kept = [n for n, one in enumerate(away) if abs(one - centre) <= OUTLIER * sigma]
+        middle, height = fmean(xs[n] for n in kept), fmean(ys[n] for n in kept)
+        wide = sum((xs[n] - middle) ** 2 for n in kept) + (sigma / CRYSTALS) ** 2
+        rate = sum((xs[n] - middle) * (ys[n] - height) for n in kept) / wide
     far = max(abs(begin - since - middle), abs(end - since - middle))
-    doubt = sigma + 3 * sqrt(sigma**2 / len(kept) + (unsure * far) ** 2)
+    doubt = sigma + 3 * sigma * sqrt(1 / len(kept) + far**2 / wide)
     return Correction(since + round(middle), base + round(height), rate, doubt)
 
 
@@ -173,7 +170,11 @@ def _aligned(
     machine: JobMachine, moments: Moments, others: Moments, doubt: float, digests: Sequence[Digest]
 ) -> JobMachine:
     """``machine`` with a line, or why it has none."""
-    pairs = [(time, others[key]) for key, time in moments.items() if key in others]
+    common = [key for key in moments if key in others]
+    # What DDP waits for ends less exactly than a collective that the script waits for.
+    exact = [key for key in common if key[0] != DDP]
+    chosen = exact if len(exact) >= MIN_COMMON else common
+    pairs = [(moments[key], others[key]) for key in chosen]
     if len(pairs) < MIN_COMMON:
         if machine.why and not pairs:
             return machine
