@@ -29,9 +29,9 @@ def place_text(idle: Facts) -> str:
     if "group" in collective:
         called += f" of group {collective['group']}"
     if worker:
-        state = f", {worker['state']}" if "state" in worker else ""
+        known = (f"pid {worker.get('pid')}", worker.get("state"), place_text(worker))
         called += f", worker {worker.get('number')} of {worker.get('count')} has the next batch"
-        called += f" (pid {worker.get('pid')}{state})"
+        called += f" ({', '.join(str(each) for each in known if each)})"
     after = f"while handling {idle['handling']}" if "handling" in idle else ""
     if after and isinstance(raised := idle.get("raised"), str):
         after += f" ({shown(raised)})"

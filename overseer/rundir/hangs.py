@@ -58,6 +58,8 @@ class HangWatch:
         self._position: object = None
         self._written: object = None
         self._said = False
+        self._worker: dict[str, Any] = {}
+        self._text = ""
 
     def look(self, found: Header, now: int, directory: Path | None) -> dict[str, Any]:
         """The ``idle`` of the run at this moment, with its place if it makes no step.
@@ -79,6 +81,9 @@ class HangWatch:
         if not steps and idle["doing"] == OTHER_CODE and still < killed.IDLE_SECONDS:
             return {}  # It starts; most programs take longer than that.
         idle.update(placed(stack, idle["doing"]), still=round(still, 1))
+        worker = idle.get("worker", {})
+        if worker.get("pid") == self._worker.get("pid"):
+            worker.update(self._worker)
         if self._hangs(stack, idle, still):
             idle["hangs"] = True
             self._say(idle, directory)
@@ -91,6 +96,7 @@ class HangWatch:
         if steps != self._step:
             self._step, self._said = steps, False
             self._position = self._written = None
+            self._worker, self._text = {}, ""
             tasks = self._tasks() or {}
             self._typical = number(main_task({"tasks": tasks}) or {}, "step_seconds.median") or 0.0
         return max(killed.IDLE_SECONDS, killed.IDLE_STEPS * self._typical)
@@ -122,6 +128,8 @@ class HangWatch:
         if self._said:
             return
         self._said = self.fresh = True
+        if "worker" in idle:
+            self._look_at(idle["worker"])
         at = f"; stacks: {directory / STACKS_FILE}" if directory is not None else ""
         where = place_text(idle) or f"in {idle['doing']}"
         self._report(Problem("hang", hang_text(idle), f"{where}{at}"))
@@ -131,12 +139,22 @@ class HangWatch:
             others = directory.parent.glob("rank*")
             look_inside(each for each in others if each != directory)
 
+    def _look_at(self, worker: dict[str, Any]) -> None:
+        """Add a worker's own place and stacks, if py-spy is installed."""
+        from .pyspy import seen_in
+
+        place, self._text = seen_in(worker["pid"])
+        self._worker = {"pid": worker["pid"], **place}
+        worker.update(place)
+        self._written = None
+
     def _write(self, directory: Path | None) -> None:
         """Write the stacks of all threads, if the main thread's has changed."""
         if directory is None or self._written == self._position:
             return
         with suppress(OSError), whole(directory / STACKS_FILE, durable=False) as file:
-            file.write(stacks.all_stacks().encode("utf-8", "backslashreplace"))
+            text = stacks.all_stacks() + (self._text and f"\nThe worker:\n{self._text}")
+            file.write(text.encode("utf-8", "backslashreplace"))
             self._written = self._position
 
 

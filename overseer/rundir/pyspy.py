@@ -36,11 +36,10 @@ def look_inside(directories: Iterable[Path]) -> None:
     Args:
         directories: Those of the runs.
     """
-    program = shutil.which("py-spy")
-    held = filter(_is_held, directories) if program else ()
+    held = filter(_is_held, directories) if shutil.which("py-spy") else ()
     for directory, _ in zip(held, range(MOST_PROCESSES), strict=False):
-        with suppress(OSError, ValueError, subprocess.SubprocessError):
-            _look(str(program), directory)
+        with suppress(OSError, ValueError):
+            _look(directory)
 
 
 def _is_held(directory: Path) -> bool:
@@ -51,26 +50,33 @@ def _is_held(directory: Path) -> bool:
     return silent >= killed.IDLE_SECONDS and not killed.seen_from_outside(directory, found)
 
 
-def _look(program: str, directory: Path) -> None:
+def _look(directory: Path) -> None:
     found = read_header(os.fspath(directory))
-    if found is None:
+    place, text = (found and seen_in(found.pid)) or ({}, "")
+    if found is None or not place:
         return
-    command = [program, "dump", "--nonblocking", "--json", "--pid", str(found.pid)]
-    data = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True).stdout
-    threads = [each for each in json.loads(data) if _frames(each)]
-    threads.sort(key=lambda each: each.get("os_thread_id") != found.pid)
-    if not threads or threads[0].get("os_thread_id") != found.pid:
-        return
-    place = {
-        "step": found.control[k.WORD_STEPS],
-        "silent": killed.silent_for(found, now_ns()),
-        **_place(_frames(threads[0])),
-        "by": "py-spy",
-    }
-    text = "\n\n".join(map(_text, threads)) + "\n"
-    for name, content in ((killed.STACKS_FILE, text.encode()), (killed.PLACE_FILE, encode(place))):
+    steps, silent = found.control[k.WORD_STEPS], killed.silent_for(found, now_ns())
+    known = encode({"step": steps, "silent": silent, **place, "by": "py-spy"})
+    for name, content in ((killed.STACKS_FILE, text.encode()), (killed.PLACE_FILE, known)):
         with whole(directory / name, durable=False) as file:
             file.write(content)
+
+
+def seen_in(pid: int) -> tuple[dict[str, Any], str]:
+    """What py-spy sees in a process.
+
+    Returns:
+        The place of its main thread, with the keys of ``idle``, and the stacks of all threads as
+        text; both empty if py-spy is not installed, or fails.
+    """
+    command = ["py-spy", "dump", "--nonblocking", "--json", "--pid", str(pid)]
+    with suppress(OSError, ValueError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+        threads = [each for each in json.loads(done.stdout) if _frames(each)]
+        threads.sort(key=lambda each: each.get("os_thread_id") != pid)
+        if threads and threads[0].get("os_thread_id") == pid:
+            return _place(_frames(threads[0])), "\n\n".join(map(_text, threads)) + "\n"
+    return {}, ""
 
 
 def _frames(thread: dict[str, Any]) -> list[dict[str, Any]]:

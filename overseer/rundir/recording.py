@@ -281,7 +281,8 @@ class Recording:
                 # Tried again if the record could not begin, or no descriptor was free.
                 self._lines.extendleft(reversed(lines[-WAITING_LINES:]))
             recorder.control(WORD_BEAT, recorder.now())
-            self._idle = self._part("idle", self._look) or {}
+            if not self._run.outcome.over:
+                self._idle = self._part("idle", self._look) or {}
             if self._metrics is not None and self._run.clock.now_ns() >= self._due:
                 self._rewrite()
 

@@ -255,6 +255,14 @@ PLACES = {
         "call": "loader", "worker": {"number": 1, "count": 4, "pid": 77, "state": "sleeping"},
         "file": "/a/main.py", "line": 40, "function": "train",
     },
+    "in loader, worker 0 of 2 has the next batch (pid 7, in read, /a/data.py:3 in get), "
+    "/a/main.py:40 in train": {
+        "call": "loader", "worker": {
+            "number": 0, "count": 2, "pid": 7,
+            "file": "/a/data.py", "line": 3, "function": "get", "call": "read",
+        },
+        "file": "/a/main.py", "line": 40, "function": "train",
+    },
     "in destroy_process_group, /a/main.py:40 in train, while handling ValueError: no (/a/b.py:2)": {
         "call": "destroy_process_group", "file": "/a/main.py", "line": 40, "function": "train",
         "handling": "ValueError: no", "raised": "/a/b.py:2",
