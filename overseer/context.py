@@ -113,6 +113,7 @@ class Outcome:
         error: The exception that ended the script, as the last line of its traceback shows it.
         stopped_early: The reason why the script was stopped early, if it was.
         ended_by: What ended the run, if not the end of the script.
+        error_at: The place of the user's code that raised it: ``file``, ``line``, ``function``.
         idle: If a signal ended it: for how long there had been no step, as in ``run.json``.
     """
 
@@ -120,6 +121,7 @@ class Outcome:
         self.over = False
         self.exit_status: int | None = None
         self.error: str | None = None
+        self.error_at: dict[str, Any] | None = None
         self.stopped_early: str | None = None
         self.ended_by: str | None = None
         self.idle: dict[str, Any] | None = None

@@ -328,6 +328,21 @@ class Handle(Scheduler):
         before = self.context.live.get("pipeline")
         self.context.live["pipeline"] = lambda: (before() if before is not None else None) or told
 
+    def same_on_ranks(self, selector: Any) -> Probe:
+        """Keep the latest values of variables that are to be the same on all ranks of a job.
+
+        If the job hangs or fails, the first value that differs is named.
+
+        Args:
+            selector: As for :meth:`probe`.
+        """
+        late = not self.phases.run_script.pending
+        written = _written(sys._getframe(1))
+        probe = self._probes().set(selector, overridable=False, late=late, **written)
+        where = here() or ""
+        probe.subscribe(lambda event: self.measuring.doings.same(event, where))
+        return probe
+
     @property
     def exit_status(self) -> int | None:
         """The script's exit status once it has ended; minus the signal that killed it."""

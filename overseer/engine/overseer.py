@@ -304,6 +304,8 @@ class Overseer(Handle):
             self.ending.script_left(error, self._restore_modules)
             outcome.idle = self.recording.placed(outcome.idle, error)
             return
+        if isinstance(error, Exception) and self.recording is not None:
+            self.context.outcome.error_at = self.recording.place_of(error)
         self.ending.script_left(error, self._restore_modules)
 
     def finalize(self) -> None:

@@ -12,6 +12,7 @@ from ..model.facts import at, entries, main_task, number, ordered, part, wall_se
 from ..recorder.sites import PARTS
 from ..rundir.reading import OF_PROCESS, Run
 from .checks import checks_of
+from .divergence import Divergence, divergence
 from .idle import idle_ranks
 from .members import (
     MemberSteps,
@@ -113,6 +114,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
         key=lambda each: number(each, "share") or 0.0,
     )
     facts["job"] = _job(run, members, groups, by)
+    if (parted := _parted(facts["job"], members)) is not None:
+        facts["job"]["divergence"] = parted.as_facts()
     facts["diagnosis"] = verdict(facts) or _diagnosed(facts)
     return {key: value for key, value in facts.items() if value not in (None, [], {})}
 
@@ -304,9 +307,19 @@ def _outcome(members: Sequence[Run], starter: Run | None) -> dict[str, Any]:
 
 
 def _failures(members: Sequence[Run]) -> list[Run]:
-    """The processes that failed, in the order of their ends."""
+    """The processes that failed, in the order of their exceptions, or ends."""
     failed = [m for m in members if m.facts.get("exit_status") or m.facts.get("ended_by")]
-    return sorted(failed, key=lambda member: str(member.facts.get("ended") or "~"))
+    return sorted(failed, key=_failed_at)
+
+
+def _failed_at(member: Run) -> str:
+    raised = part(member.facts, "error_at").get("at")
+    return str(raised or member.facts.get("ended") or "~")
+
+
+def _where(facts: Mapping[str, Any]) -> dict[str, str]:
+    at = part(facts, "error_at")
+    return {"where": f"{at['file']}:{at.get('line')}"} if "file" in at else {}
 
 
 def _missing(run: Run) -> list[int]:
@@ -320,7 +333,9 @@ def _job(
     facts = [member.facts for member in members]
     hosts = sorted({str(part(each, "provenance").get("hostname")) for each in facts})
     versions = sorted({str(each.get("version")) for each in facts})
-    failed = [{"rank": m.rank, "why": why_failed(m.facts)} for m in _failures(members)]
+    failed = [
+        {"rank": m.rank, "why": why_failed(m.facts), **_where(m.facts)} for m in _failures(members)
+    ]
     running = [{"rank": m.rank, "now": str(m.facts["now"])} for m in members if m.facts.get("now")]
     made = {
         "ranks": len(members),
@@ -337,6 +352,13 @@ def _job(
         "idle": idle_ranks(members),
     }
     return {key: value for key, value in made.items() if value not in (None, [])}
+
+
+def _parted(job: Mapping[str, Any], members: Sequence[Run]) -> Divergence | None:
+    """The first difference between the ranks of a job that hangs, or of which one failed."""
+    if not (job.get("failed") or job.get("idle")):
+        return None
+    return divergence({member.rank: member.facts for member in members}, bool(job.get("idle")))
 
 
 def kind_of(members: Sequence[Run]) -> str:

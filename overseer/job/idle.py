@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..model.facts import main_task, number, part
+from ..model.hangs import place_text
 from ..rundir.killed import IDLE_SECONDS, IDLE_STEPS
 from ..rundir.reading import Run
 
@@ -23,11 +24,12 @@ def idle_ranks(members: Sequence[Run]) -> dict[str, Any] | None:
         members: The processes of the job.
 
     Returns:
-        ``seconds``, the least of a rank; ``doing``, a list of ``ranks`` and ``what`` they do, if it
-        is known; ``ended``, whether they have ended. None if no rank hangs.
+        ``seconds``, the least of a rank; ``doing``, a list of ``ranks``, ``what`` they are in, if
+        it is known, and whether they may be waiting for others there (``waits``); ``ended``,
+        whether they have ended. None if no rank hangs.
     """
     running = [member for member in members if member.facts.get("now")]
-    found: dict[str, list[int]] = {}
+    found: dict[tuple[bool, str], list[int]] = {}
     least = []
     for member in running or members:
         idle = part(member.facts, "idle")
@@ -35,13 +37,13 @@ def idle_ranks(members: Sequence[Run]) -> dict[str, Any] | None:
         typical = number(main_task(member.facts) or {}, "step_seconds.median") or 0.0
         if seconds is not None and seconds >= max(IDLE_SECONDS, IDLE_STEPS * typical):
             least.append(seconds)
-            what = str(part(member.facts, "idle").get("doing") or "")
-            found.setdefault(what, []).append(member.rank)
+            waits = bool(part(idle, "collective")) or idle.get("doing") in _WAITS
+            what = place_text(idle).removeprefix("in ") or str(idle.get("doing") or "")
+            found.setdefault((waits, what), []).append(member.rank)
     if not least:
         return None
-    last = [what for what in _WAITS if what in found]
     told = [
-        {"ranks": found[what], **({"what": what} if what else {})}
-        for what in [*(each for each in found if each not in last), *last]
+        {"ranks": ranks, **({"what": what} if what else {}), **({"waits": True} if waits else {})}
+        for (waits, what), ranks in sorted(found.items(), key=lambda each: each[0][0])
     ]
     return {"seconds": min(least), "ended": not running, "doing": told}

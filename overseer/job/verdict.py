@@ -8,11 +8,14 @@ from typing import Any
 from ..model.diagnosis import MIN_DIAGNOSED_SECONDS, Diagnosis
 from ..model.facts import duration, entries, main_task, number, part, percent
 from ..recorder.sites import PARTS
+from ..views.job import divergence_text, doing_text, kind_of_job
 from .straggler import CONSTANT, ONE_OFF, RECURRING, ROTATING
 
 #: The share of a job's time that a straggler costs, and the share of the ranks' steps that is
 #: waiting for others, from which they are the verdict.
 COSTS, COMMUNICATES = 0.05, 0.25
+#: Groups of ranks that a verdict names.
+_SHOWN = 3
 #: What to look at, by the part in which a straggler loses its time.
 _LOOK = {
     "loading": "its data: local disk, workers, larger items than the others have",
@@ -36,7 +39,7 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     Args:
         facts: Those of the job, as :func:`~overseer.job.figures.job_facts` makes them.
     """
-    if hangs := _hang(part(facts, "job", "idle")):
+    if hangs := _hang(facts):
         return hangs
     task = main_task(facts) or {}
     found = part(task, "straggler")
@@ -61,17 +64,19 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     return Diagnosis("waiting for other ranks", why, then).as_facts()
 
 
-def _hang(idle: Mapping[str, Any]) -> dict[str, Any] | None:
+def _hang(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     """The verdict on ranks that make no step any more."""
+    idle = part(facts, "job", "idle")
     doing = entries(idle, "doing")
     if not doing:
         return None
-    first = doing[0].get("ranks")
-    who = f"rank {first[0]}" if isinstance(first, list) and first else "one rank"
-    what = doing[0].get("what")
-    where = f": {who} is in {what}" if what else ""
-    why = f"no step for {duration(number(idle, 'seconds'))}{where}"
-    return Diagnosis("hang", why, f"{who}: where its threads are: py-spy dump").as_facts()
+    kind = kind_of_job(facts)
+    why = f"no step for {duration(number(idle, 'seconds'))}: "
+    why += "; ".join(doing_text(each, kind) for each in doing[:_SHOWN])
+    if parted := part(facts, "job", "divergence"):
+        why = f"{divergence_text(parted, kind)}; {why}"
+    then = "stacks.txt of each rank has the stacks of all threads"
+    return Diagnosis("hang", why, then).as_facts()
 
 
 def _pipeline(of: Mapping[str, Any]) -> dict[str, Any] | None:

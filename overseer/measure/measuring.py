@@ -6,8 +6,9 @@ from _thread import allocate_lock
 from functools import partial
 
 from ..errors import Problem
-from ..recorder import recorder
+from ..recorder import recorder, table
 from .alarm import Alarm, StepAlarm
+from .doings import Doings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ class Measuring:
         self.given_method: str | None = None
         self.requests: list[RateRequest] = []
         self._sinks: list[Callable[[list[Step]], object]] = []
-        self._readers: list[Callable[[bytes], object]] = []
+        self.doings = Doings(table.rows)
+        self._readers: list[Callable[[bytes], object]] = [self.doings]
         self._stops = StepAlarm(self.alarm, self._caught_up)
         self._due = False
         self._beginning = allocate_lock()
         self._pipeline: Pipeline | None = None
         self._timer: Timer | None = None
-        context.live["tasks"] = self.facts
+        context.live |= {"tasks": self.facts, "control": self.doings.facts}
 
     @property
     def method(self) -> str | None:

@@ -10,11 +10,11 @@ from contextlib import suppress
 from functools import cached_property
 
 from ..boundary import acting, said
-from ..clock import Clock
+from ..clock import Clock, time_ns
 from ..context import maybe_rank
 from ..errors import Problem
 from ..recorder import recorder
-from ..recorder.sites import HEADS, OVERHEAD_WORD, WORD_BEAT
+from ..recorder.sites import HEADS, OVERHEAD_WORD, WORD_BEAT, WORD_STEPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -226,6 +226,17 @@ class Recording:
 
         return self._part("place", place) or idle
 
+    def place_of(self, error: BaseException) -> dict[str, Any]:
+        """Where the user's code has raised an exception, and when: ``error_at``."""
+        from .runfile import utc
+        from .stacks import place_of, unwound
+
+        found = self._part("error_at", lambda: place_of(unwound(error))) or {}
+        kept: dict[str, Any] = {
+            key: found[key] for key in ("file", "line", "function") if key in found
+        }
+        return {"at": utc(time_ns()), **kept}
+
     def _look(self, at_end: bool = False) -> dict[str, Any]:
         """The ``idle`` of now; once there was no step for a while, with the place."""
         from ..recorder.log import header
@@ -336,6 +347,7 @@ class Recording:
                 "values": self._values(),
                 "problems": self._problems(),
                 "idle": self._idle if "still" in self._idle else None,
+                "control": self._control() if "still" in self._idle else None,
             }
         )
         took = (clock.cpu_ns() - used) / 1e9
@@ -421,7 +433,9 @@ class Recording:
             "exit_status": outcome.exit_status,
             "error": self._part("error", self._error),
             "ended_by": outcome.ended_by,
+            "error_at": outcome.error_at,
             "idle": outcome.idle,
+            "control": self._control(),
             "stopped_early": outcome.stopped_early,
             "probes": self._now("probes"),
             "instruments": self._instruments(),
@@ -444,6 +458,16 @@ class Recording:
 
     def _values(self) -> dict[str, dict[str, float]] | None:
         return self._scores.section() if self._scores is not None else None
+
+    def _control(self) -> dict[str, Any] | None:
+        """What a rank of several did last, which the others must do too."""
+        if self._ranked().get("rank") is None:
+            return None
+        from ..recorder.log import header
+
+        found = self._now("control")
+        step = header(recorder.header()).control[WORD_STEPS]
+        return {"step": step, **found} if found else None
 
     def _error(self) -> str | None:
         if self._run.outcome.error is None or self._run.options.no_record:

@@ -6,6 +6,7 @@ from signal import SIGINT, SIGTERM
 
 from ..errors import clean
 from ..model.facts import at, count, duration, entries, number, part, percent, rates, signalled
+from ..model.hangs import shown
 from .text import TO, Piece, Row, cut, row
 
 TYPE_CHECKING = False
@@ -121,18 +122,24 @@ def of_job(run: Facts) -> Iterator[Row]:
     """What failed, hangs or is missing, and earlier attempts."""
     job, kind = part(run, "job"), kind_of_job(run)
     failed = entries(job, "failed")
-    for index, each in enumerate(failed[:MOST_RANKS]):
-        stopped = each.get("why") in (signalled(SIGINT), signalled(SIGTERM))  # All of them were.
-        first = "the first to fail" if index == 0 and len(failed) > 1 and not stopped else None
+    stopped = [each.get("why") in (signalled(SIGINT), signalled(SIGTERM)) for each in failed]
+    ended = len(failed) > 1 and not stopped[0] and all(stopped[1:])
+    for index, each in enumerate(failed[: 1 if ended else MOST_RANKS]):
+        first = None
+        if index == 0 and len(failed) > 1 and not stopped[0]:
+            first = "failed first" + ("; the others were ended by a signal" if ended else "")
         named = f"{kind} {clean(each.get('rank', '?'))}"
-        yield row(named, Piece(cut(each.get("why") or "failed", 100), "bad"), first)
-    yield _more(failed, "failed")
+        where = shown(clean(each["where"])) if each.get("where") else None
+        yield row(named, Piece(cut(each.get("why") or "failed", 100), "bad"), where, first)
+    yield _more([] if ended else failed, "failed")
     running = entries(job, "running")
     for each in running[:MOST_RANKS]:
         named = f"{kind} {clean(each.get('rank', '?'))}"
         yield row(named, Piece(cut(each.get("now") or "running", 100), "warn"))
     yield _more(running, "run")
     yield _idle(run)
+    if (parted := part(job, "divergence")) and part(run, "diagnosis").get("verdict") != "hang":
+        yield row("parted", Piece(divergence_text(parted, kind), "warn"))
     missing = job.get("missing")
     if isinstance(missing, list) and missing:
         yield row("missing", Piece(f"{ranks_text(missing)} recorded nothing", "warn"))
@@ -148,14 +155,30 @@ def _idle(run: Facts) -> Row:
     """For how long ranks have made no step, and what they do."""
     idle = part(run, "job", "idle")
     took = duration(number(idle, "seconds"))
-    does = [
-        ranks_text(ranks, kind_of_job(run)) + (f" in {what}" if (what := each.get("what")) else "")
-        for each in entries(idle, "doing")
-        if isinstance(ranks := each.get("ranks"), list)
-    ]
+    does = [doing_text(each, kind_of_job(run)) for each in entries(idle, "doing")]
     before = " before the end" if idle.get("ended") else ""
     said = f"for {took}{before}: {'; '.join(map(clean, does))}" if took else ""
     return row("no step", Piece(said, "bad"))
+
+
+def doing_text(does: Facts, kind: str) -> str:
+    """``ranks 0, 2-3 wait in all_reduce number 812 of group 0``; ``rank 1 is in forward``."""
+    ranks, what = does.get("ranks"), does.get("what")
+    ranks = ranks if isinstance(ranks, list) else []
+    one = len(ranks) == 1
+    verb = ("waits" if one else "wait") if does.get("waits") else "is" if one else "are"
+    return ranks_text(ranks, kind) + (f" {verb} in {what}" if what else "")
+
+
+def divergence_text(found: Facts, kind: str) -> str:
+    """``rank 1 has a loader that ended after 99 batches, the others go on: main.py:40``."""
+    ranks, what = found.get("ranks"), str(found.get("what"))
+    ranks = ranks if isinstance(ranks, list) else []
+    if len(ranks) == 1:
+        verb, _, rest = what.partition(" ")
+        what = f"{'has' if verb == 'have' else f'{verb}s'} {rest}"
+    where = f": {shown(str(found['where']))}" if found.get("where") else ""
+    return clean(f"{ranks_text(ranks, kind)} {what}, the others {found.get('others')}{where}")
 
 
 def ranks_text(ranks: Sequence[object], kind: str = "rank") -> str:
