@@ -71,7 +71,8 @@ def _hang(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     if not doing:
         return None
     kind = kind_of_job(facts)
-    why = f"no step for {duration(number(idle, 'seconds'))}: "
+    before = " before the end" if idle.get("ended") else ""
+    why = f"no step for {duration(number(idle, 'seconds'))}{before}: "
     why += "; ".join(doing_text(each, kind) for each in doing[:_SHOWN])
     if parted := part(facts, "job", "divergence"):
         why = f"{divergence_text(parted, kind)}; {why}"

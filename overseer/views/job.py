@@ -137,7 +137,6 @@ def of_job(run: Facts) -> Iterator[Row]:
         named = f"{kind} {clean(each.get('rank', '?'))}"
         yield row(named, Piece(cut(each.get("now") or "running", 100), "warn"))
     yield _more(running, "run")
-    yield _idle(run)
     if (parted := part(job, "divergence")) and part(run, "diagnosis").get("verdict") != "hang":
         yield row("parted", Piece(divergence_text(parted, kind), "warn"))
     missing = job.get("missing")
@@ -149,16 +148,6 @@ def of_job(run: Facts) -> Iterator[Row]:
     versions = job.get("versions")
     if isinstance(versions, list):
         yield row("versions", Piece(f"ranks run voir {', '.join(map(clean, versions))}", "warn"))
-
-
-def _idle(run: Facts) -> Row:
-    """For how long ranks have made no step, and what they do."""
-    idle = part(run, "job", "idle")
-    took = duration(number(idle, "seconds"))
-    does = [doing_text(each, kind_of_job(run)) for each in entries(idle, "doing")]
-    before = " before the end" if idle.get("ended") else ""
-    said = f"for {took}{before}: {'; '.join(map(clean, does))}" if took else ""
-    return row("no step", Piece(said, "bad"))
 
 
 def doing_text(does: Facts, kind: str) -> str:

@@ -81,13 +81,12 @@ def train(rank, case, port):
     data = TensorDataset(torch.randn(8 * batches, 4), torch.randn(8 * batches, 1))
     loader = DataLoader(data, batch_size=size)
     few = DataLoader(TensorDataset(torch.randn(16, 4), torch.randn(16, 1)), batch_size=8)
-    model = torch.nn.Sequential(
-        torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1)
-    )
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
     model = DistributedDataParallel(model) if case.ddp else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for epoch in range(2):
         for step, (x, y) in enumerate(loader):
+            time.sleep(0.1)
             now = odd and epoch == 0 and step == case.step
             try:
                 loss = (model(x) - y).square().mean()
@@ -108,9 +107,9 @@ def train(rank, case, port):
             optimizer.step()
             if now and kind == "if rank":
                 dist.barrier()
-        if not (odd and kind == "no evaluation"):
+        if kind == "no evaluation" and not odd:  # gloo aborts where sizes of collectives differ.
             evaluate(model, few)
-    dist.barrier()
+    dist.destroy_process_group()
 
 
 def main():

@@ -73,7 +73,7 @@ class Program:
 
 def job(did: list[list[Done]], most: int) -> dict[int, Facts]:
     """The records once ranks have done ``most`` things, waiting for each other in collectives."""
-    at, numbers, waits = [0] * RANKS, [0] * RANKS, [-1] * RANKS
+    at, waits = [0] * RANKS, [-1] * RANKS
     chance = random.Random(most)
     for _ in range(most):
         free = [r for r in range(RANKS) if waits[r] < 0 and at[r] < len(did[r])]
@@ -210,11 +210,15 @@ def test_what_ranks_do_is_told_in_words() -> None:
 ROWS = st.lists(st.one_of(st.none(), st.integers(), st.text(max_size=3)), max_size=5)
 
 
-@given(st.lists(st.fixed_dictionaries({}, optional={
-    "step": st.one_of(st.none(), st.integers(-5, 99)), "did": st.one_of(st.text("lixfebos"), st.integers()),
+CONTROL = {
+    "step": st.one_of(st.none(), st.integers(-5, 99)),
+    "did": st.one_of(st.text("lixfebos"), st.integers()),
     "collectives": st.one_of(st.integers(), st.lists(ROWS, max_size=4)),
     "same": st.one_of(st.text(), st.lists(st.dictionaries(st.text(max_size=5), st.integers()))),
-}), max_size=4), st.booleans())  # fmt: skip
+}
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional=CONTROL), max_size=4), st.booleans())
 def test_no_record_makes_it_fail(controls: list[Facts], hangs: bool) -> None:
     records = {rank: {"control": control} for rank, control in enumerate(controls)}
     found = divergence(records, hangs)

@@ -217,17 +217,21 @@ def test_a_job_that_hung_says_for_how_long_and_what_its_ranks_were_doing(tmp_pat
     assert found["job"]["idle"] == {
         "seconds": 75.0,
         "ended": True,
-        "doing": [{"ranks": [1], "what": "forward"}, {"ranks": [0, 2], "what": "communication"}],
+        "doing": [
+            {"ranks": [1], "what": "forward"},
+            {"ranks": [0, 2], "what": "communication", "waits": True},
+        ],
     }
-    said = "no step   for 1 min 15 s before the end: rank 1 in forward; ranks 0, 2 in communication"
-    assert said in render(found, 100)
+    said = "no step for 1 min 15 s before the end: rank 1 is in forward; ranks 0, 2 wait in"
+    assert said in " ".join(render(found, 100).split())
 
 
 def test_the_same_is_said_while_it_hangs_unless_steps_are_so_long(tmp_path):
     facts = {rank: {**each, "now": "running"} for rank, each in HUNG.items()}
     job = SimulatedJob(ranks=5, steps=40).write(tmp_path / "a", facts=facts)
     shown = render(job_facts(read_run(job)), 100)
-    assert "no step   for 1 min 15 s: rank 1 in forward; ranks 0, 2 in communication" in shown
+    said = "no step for 1 min 15 s: rank 1 is in forward; ranks 0, 2 wait in communication"
+    assert said in " ".join(shown.split())
     slow = SimulatedJob(ranks=5, steps=40, parts={**STEP, "forward": 5.0})
     job = slow.write(tmp_path / "b", facts=facts)
     assert "idle" not in job_facts(read_run(job))["job"]
