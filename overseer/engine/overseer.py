@@ -304,9 +304,9 @@ class Overseer(Handle):
             self.ending.script_left(error, self._restore_modules)
             outcome.idle = self.recording.placed(outcome.idle, error)
             return
+        self.ending.script_left(error, self._restore_modules)
         if isinstance(error, Exception) and self.recording is not None:
             self.context.outcome.error_at = self.recording.place_of(error)
-        self.ending.script_left(error, self._restore_modules)
 
     def finalize(self) -> None:
         """Close the run, once: complete the streams, end ``finalize``, close the record."""
