@@ -75,7 +75,7 @@ class Diagnosis:
         verdict: One of ``loader-bound``, ``compute-bound``, ``host-bound``, ``pause-heavy``,
             ``memory growing``, ``throttled``, ``never steady``, ``waiting for other ranks``,
             ``no bottleneck found``, ``hang``; of a job also ``straggler``,
-            ``communication-bound``.
+            ``communication-bound``, ``pipeline imbalance``, ``pipeline bubble``.
         why: The figure that shows it.
         next: What to try, if anything.
     """

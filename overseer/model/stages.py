@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from ..recorder import sites as k
 from .events import RECORD
 
-#: Runs that are kept, and those with times of a device that have not arrived.
-MOST_RUNS, MOST_PENDING = 256, 64
+#: Runs that are kept, and spans whose times on a device have not arrived.
+MOST_RUNS, MOST_AWAITED = 256, 1 << 16
 #: Spans that a device times.
 _TIMED = frozenset(kind.number for kind in k.KINDS.values() if kind.nests)
 _NEVER = 1 << 63
@@ -183,7 +183,7 @@ class StageTimes:
             self._done.append(run)
         if self.runs == 2:
             self._done.popleft()
-        while len(self._pending) > MOST_PENDING * 1024:  # A device that has stopped.
+        while len(self._pending) > MOST_AWAITED:  # A device that has stopped.
             self._pending.pop(next(iter(self._pending)))
 
     def _arrived(self, thread: int, start: int, gap: float, ns: int) -> None:
