@@ -69,6 +69,7 @@ class Session:
         fold = measuring.fold
         self._capture = LogCapture(writer, None if fold is None else fold.snapshot())
         self._writer, self._names = writer, ModuleNames(self._capture)
+        self._queued = False
         self._until: int | None = None
         self._watches = [on_import(name, values.know) for name in ("torch", "numpy")]
         self._watches.append(on_import("asyncio", _tell_tasks_apart))
@@ -174,7 +175,15 @@ class Session:
             self._parts.end(self._until)
             stop()
             self._until = None
+        self._note_queue()
         self._capture.write(self._parts)
+
+    def _note_queue(self) -> None:
+        """Note that a device is used: collectives end there, after the script's waits for them."""
+        if not self._queued:
+            with suppress(Exception):
+                if sys.modules["torch"].cuda.is_initialized():
+                    self._queued = self._writer.rows({"queued": True})
 
     def _unwritten(self, error: OSError) -> None:
         what = f"events are missing from the trace ({error.strerror or error})"
@@ -193,6 +202,7 @@ class Session:
             part.switch(False)
         recorder.submodules(False)
         stop()
+        self._note_queue()
         self._capture.close(self._parts)
         self._make()
 

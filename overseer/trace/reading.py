@@ -133,7 +133,7 @@ class Trace:
         dropped: Count of events that the writer left out.
         anchors: The process that wrote it, its host, and one moment by both of its clocks.
         hosts: Count of machines.
-        clocks: What is known of the clocks of several machines, in lines.
+        notes: Of a job: how its machines' clocks are aligned, and what is left out, in lines.
     """
 
     path: Path
@@ -146,7 +146,7 @@ class Trace:
     dropped: int = 0
     anchors: dict[str, object] = field(default_factory=dict)
     hosts: int = 1
-    clocks: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def threads(self) -> list[Thread]:

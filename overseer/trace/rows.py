@@ -113,7 +113,8 @@ class _Rows:
         self._notes: dict[tuple[int, int], tuple[str, dict[str, Any]]] = {}
         self.kept = self.detailed = 0
         self.digester = Digester()
-        self.digester.device = any(int(row["kind"]) == k.DEVICE for row in log.sites)
+        timed = any(int(row["kind"]) == k.DEVICE for row in log.sites)
+        self.digester.device = timed or bool(facts.get("queued"))
         self._first_step = 0
         self.last = int(facts.get("now_ns", 0))
         self._epochs = self._marked = self._device = 0

@@ -8,6 +8,7 @@ from itertools import islice
 from math import inf
 from pathlib import Path
 
+from ..errors import VoirError
 from ..files import reading, whole
 from .reading import Slice, Trace, read_trace, trace_files, whole_packets
 from .wire import message, read_varint, varint
@@ -59,24 +60,31 @@ class Timeline:
         files: The traces of its ranks.
 
     Attributes:
-        files: The traces.
+        files: The traces that can be read.
         digests: Of each trace.
         machines: The machines of the job.
-        said: What is known of their clocks, in lines.
+        said: How their clocks are aligned, and which traces are left out, in lines.
         names: The process of each trace, with its machine if there are several.
 
     Raises:
-        VoirError: A file cannot be read, or is not a trace.
+        VoirError: No file can be read, or is a trace.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
         from .clocks import align, said, same_clock
-        from .digest import read_digest
+        from .digest import Digest, read_digest
 
-        self.files = files
-        self.digests = [read_digest(file) for file in files]
+        self.files, self.digests, left = list[Path](), list[Digest](), list[VoirError]()
+        for file in files:
+            try:
+                self.digests.append(read_digest(file))
+                self.files.append(file)
+            except VoirError as error:
+                left.append(error)
+        if not self.files:
+            raise left[0]
         self.machines = align(self.digests)
-        self.said = said(self.machines)
+        self.said = [*said(self.machines), *(f"left out: {error.what}" for error in left)]
         self._lines: dict[int, Correction] = {}
         self.names = [digest.name for digest in self.digests]
         for machine in self.machines:
@@ -183,5 +191,5 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
         names = "events", "torn_bytes", "tail_bytes", "broken_packets", "unfinished", "dropped"
         for name in names:
             setattr(every, name, getattr(every, name) + getattr(trace, name))
-    every.hosts, every.clocks = len(timeline.machines), timeline.said
+    every.hosts, every.notes = len(timeline.machines), timeline.said
     return every

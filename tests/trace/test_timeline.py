@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from overseer.errors import VoirError
 from overseer.recorder import sites as k
 from overseer.trace import digest, open_trace, timeline
 from overseer.trace.digest import EDGES, LabelDigest, digest_of, read_digest
@@ -95,8 +96,8 @@ def test_the_job_is_read_and_exported_on_the_same_clock(job, tmp_path):
          for _, s in t.walk()] for one in (merged, read)
     ]  # fmt: skip
     assert both[0] == both[1]
-    assert (read.hosts, len(read.clocks)) == (2, 1)
-    assert ("aligned within" in read.clocks[0]) == known
+    assert (read.hosts, len(read.notes)) == (2, 1)
+    assert ("aligned within" in read.notes[0]) == known
     out = tmp_path / "all.json"
     said("trace", "export", str(directory), "-o", str(out))
     events = json.loads(out.read_text())["traceEvents"]
@@ -154,18 +155,19 @@ def test_percentiles_of_classes_are_nearly_those_of_spans():
         ("ProcessGroup.allreduce", {}, STEPS), ("ProcessGroup._allgather_base", {}, STEPS),
         ("ProcessGroup.barrier", {}, STEPS), ("ProcessGroup.broadcast", {}, 0),
         ("ProcessGroup.allreduce", {"device": True}, 0),
+        ("ProcessGroup.allreduce", {"queued": True}, 0),
         ("ProcessGroup.barrier", {"device": True}, STEPS),
     ],
 )  # fmt: skip
 def test_only_collectives_that_end_together_tell_clocks(making, label, more, kept):
     call = making.site(k.COMMUNICATION, label, group="0")
     wait = making.site(k.COMMUNICATION, "Work.wait")
-    if more:
+    if "device" in more:
         making.site(k.DEVICE, "cuda:0")
     for n in range(STEPS):
         making.host(event(call, n * STEP, 9, what=n + 1), event(wait, n * STEP + 20, 300))
     making.host(event(call, 50 * STEP, 9, what=77), event(wait, 51 * STEP, 300))  # Asynchronous.
-    making.trace()
+    making.trace(**more)
     moments = read_digest(making.path.with_suffix(".pftrace")).moments.get("0", {})
     assert len(moments) == kept
     assert not kept or moments[1] == WALL + 320
@@ -218,4 +220,22 @@ def test_ranks_of_one_machine_have_its_clock_whatever_their_anchors(tmp_path):
         made.trace(rank=rank, boot_id="b", wall_ns=anchor, now_ns=NOW)
     trace = open_trace(tmp_path)
     assert [one.start for one in row(trace, "r")] == [WALL + 500] * 2
-    assert trace.clocks == []
+    assert trace.notes == []
+
+
+def test_a_rank_whose_trace_is_none_is_left_out_and_said(tmp_path):
+    files = [written(tmp_path, rank, "a") for rank in range(3)]
+    for file in files:
+        file.with_suffix(".log").unlink()
+    files[1].write_bytes(b"nothing of ours")
+    files[2].write_bytes(files[2].read_bytes()[:-100])  # Without its digest.
+    trace = open_trace(tmp_path)
+    assert [one.name for one in trace.processes] == ["rank 0: made", "rank 2: made"]
+    assert trace.notes == [f"left out: {files[1]} is not a Perfetto trace"]
+    assert trace.notes[0] in said("trace", "summary", str(tmp_path))
+    files[0].write_bytes(b"")
+    files[2].write_bytes(b"{}")
+    Timeline(files).merge(tmp_path / "none.pftrace")
+    files[0].write_bytes(b"no")
+    with pytest.raises(VoirError, match="is not a Perfetto trace"):
+        Timeline(files)
