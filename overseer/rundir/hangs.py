@@ -5,6 +5,7 @@ The watch runs on voir's thread, once a second, and only while no step has ended
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -40,6 +41,8 @@ class HangWatch:
         tasks: Returns the ``tasks`` of ``run.json`` so far.
         report: Receives a hang, once for each.
         ranked: Whether it is one of several ranks, of which steps are expected from the start.
+        tell: Prints a line; for ranks, whose reports are not printed.
+        joins: Whether another run started it, so that not even rank 0's reports are printed.
 
     Attributes:
         fresh: What it has found is to be written at once.
@@ -50,8 +53,11 @@ class HangWatch:
         tasks: Callable[[], Mapping[str, Any] | None],
         report: Callable[[Problem], None],
         ranked: bool = False,
+        tell: Callable[[str], object] = bool,
+        joins: bool = False,
     ) -> None:
         self._tasks, self._report, self._ranked = tasks, report, ranked
+        self._tell, self._joins = tell, joins
         self.fresh = False
         self._step, self._typical = -1, 0.0
         self._looked = self._since = self._used = 0
@@ -132,12 +138,16 @@ class HangWatch:
             self._look_at(idle["worker"])
         at = f"; stacks: {directory / STACKS_FILE}" if directory is not None else ""
         where = place_text(idle) or f"in {idle['doing']}"
-        self._report(Problem("hang", hang_text(idle), f"{where}{at}"))
-        if directory is not None and directory.name.startswith("rank"):
+        problem = Problem("hang", hang_text(idle), f"{where}{at}")
+        self._report(problem)
+        rank = re.fullmatch(r"rank(\d+)", directory.name) if directory is not None else None
+        if directory is not None and rank is not None:
             from .pyspy import look_inside
 
-            others = directory.parent.glob("rank*")
-            look_inside(each for each in others if each != directory)
+            look_inside(each for each in directory.parent.glob("rank*") if each != directory)
+            lower = (directory.parent / f"rank{each}" for each in range(int(rank[1])))
+            if (int(rank[1]) or self._joins) and all(map(killed.is_mute, lower)):
+                self._tell(f"rank {rank[1]}: {problem} [{problem.slug}]")
 
     def _look_at(self, worker: dict[str, Any]) -> None:
         """Add a worker's own place and stacks, if py-spy is installed."""

@@ -159,6 +159,14 @@ def silent_for(found: Header, now: int) -> float:
     return max(now - beat, 0) / 1e9 if beat else 0.0
 
 
+def is_mute(directory: Path) -> bool:
+    """Whether a run says nothing any more: it has ended, or C code holds the interpreter's lock."""
+    found = read_header(os.fspath(directory))
+    return has_ended(directory) or (
+        found is not None and silent_for(found, now_ns()) >= IDLE_SECONDS
+    )
+
+
 def seen_from_outside(directory: Path, found: Header) -> dict[str, Any]:
     """The place that another process has seen since voir's thread last ran; empty if none has."""
     try:

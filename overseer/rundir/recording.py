@@ -252,11 +252,19 @@ class Recording:
         if self._watch is None:
             from .hangs import HangWatch
 
-            self._watch = HangWatch(lambda: self._now("tasks"), self._run.report, self._in_job)
+            run = self._run
+            self._watch = HangWatch(
+                lambda: self._now("tasks"), run.report, self._in_job, self._tell, bool(run.joins)
+            )
         idle = self._watch.look(found, now, self.directory.path if self.made else None)
         if self._watch.fresh:
             self._due, self._watch.fresh = 0, False
         return idle
+
+    def _tell(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # stderr may be closed.
+            self._run.stderr.write(f"voir: {line}\n")
+            self._run.stderr.flush()
 
     def prepare(self, probed: bool) -> None:
         """Prepare for the script's start.

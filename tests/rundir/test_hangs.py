@@ -338,6 +338,38 @@ def test_a_process_whose_thread_is_silent_is_looked_at_from_outside(tmp_path, mo
     assert not {"silent", "file"} & killed.as_it_is(tmp_path, facts)["idle"].keys(), "it goes on"
 
 
+def test_the_lowest_rank_that_still_runs_says_that_it_hangs(standing, tmp_path, monkeypatch):
+    told: list[str] = []
+    standing.watch = HangWatch(standing.tasks, lambda problem: None, True, told.append)
+    standing.path = tmp_path / "rank2"
+    for rank in range(3):
+        (tmp_path / f"rank{rank}").mkdir()
+    mute = [tmp_path / "rank0"]
+    monkeypatch.setattr(killed, "is_mute", lambda directory: directory in mute)
+    standing.looks(70)
+    assert told == [], "rank 1 says it"
+    mute.append(tmp_path / "rank1")
+    standing.looks(71, steps=6)
+    standing.looks(150, steps=6)
+    (line,) = told
+    assert line.startswith("rank 2: no step for ") and line.endswith("stacks.txt [hang]")
+    standing.watch = HangWatch(standing.tasks, lambda problem: None, True, told.append, True)
+    standing.path = tmp_path / "rank0"
+    standing.looks(300)
+    assert told[1].startswith("rank 0: "), "of processes that a run has started"
+
+
+def test_a_rank_that_has_ended_or_is_silent_says_nothing(tmp_path, monkeypatch):
+    found = header(0, 0.0, 7, 20.0, 25.0, ME)
+    monkeypatch.setattr(killed, "read_header", lambda directory: found)
+    for seconds, mute in ((30, False), (36, True)):
+        monkeypatch.setattr(killed, "now_ns", lambda: OPENED + seconds * SECOND)  # noqa: B023
+        assert killed.is_mute(tmp_path) is mute
+    monkeypatch.setattr(killed, "now_ns", lambda: OPENED)
+    (tmp_path / "run.json").write_text('{"ended": "2026"}')
+    assert killed.is_mute(tmp_path)
+
+
 HOLDS = """
     import ctypes, time
     from voir import give
