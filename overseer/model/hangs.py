@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 #: The name of DDP's own collectives, which its reducer issues in C++.
-DDP = "DDP"
+REDUCER = "DDP"
 
 
 def place_text(idle: Facts) -> str:
     """``in all_reduce number 812 of group 0, main.py:40 in train``; empty if it is not known."""
     collective, worker = part(idle, "collective"), part(idle, "worker")
     name = collective.get("name")
-    called = str(idle.get("call") if name == DDP else name or idle.get("call") or "")
-    if name == DDP:
+    called = str(idle.get("call") if name == REDUCER else name or idle.get("call") or "")
+    if name == REDUCER:
         called += ", where DDP waits for the other ranks"
     if "number" in collective:
         called += f" number {collective['number']}"

@@ -20,7 +20,7 @@ from ..boundary import (
     of_library,
     of_voir,
 )  # fmt: skip
-from ..model.hangs import DDP
+from ..model.hangs import REDUCER
 from ..recorder import recorder
 from ..timers import hidden
 from .workers import due_worker
@@ -180,7 +180,7 @@ def _collective(inner: Stack, communicating: bool) -> dict[str, Any] | None:
         ):  # The last one is what the user called.
             name, group, size = function, _group_of(frame), _bytes_of(frame) or size
     if reducing and not name:
-        return {"name": DDP}
+        return {"name": REDUCER}
     if not (name or communicating):
         return None
     if group is None and len(numbers) == 1:
