@@ -12,7 +12,7 @@ from math import inf, sqrt
 from statistics import fmean, median
 from typing import NamedTuple
 
-from .digest import DDP
+from .digest import DDP_WAITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _aligned(
     """``machine`` with a line, or why it has none."""
     common = [key for key in moments if key in others]
     # What DDP waits for ends less exactly than a collective that the script waits for.
-    exact = [key for key in common if key[0] != DDP]
+    exact = [key for key in common if key[0] != DDP_WAITS]
     chosen = exact if len(exact) >= MIN_COMMON else common
     pairs = [(moments[key], others[key]) for key in chosen]
     if len(pairs) < MIN_COMMON:

@@ -41,7 +41,7 @@ EDGES = [round(2 ** (n / 16)) for n in range(64, 63 * 16)]
 #: The calls that no rank leaves before all ranks have come.
 END_TOGETHER = ("all", "reduce_scatter", "barrier")
 #: Key of what DDP waits for in a step.
-DDP = "DDP"
+DDP_WAITS = "DDP"
 #: How soon a call that does not return before its end waits for it, in ns.
 AT_ONCE = 200_000
 
@@ -227,7 +227,7 @@ class Digester:
             rest.setdefault(label.channel, LabelDigest(OTHERS, label.channel)).merge(label)
         moments = self._moments
         # Steps of several groups of DDP need not end together.
-        chosen = [DDP] if self.device or moments.keys() - {DDP, "0"} else []
+        chosen = [DDP_WAITS] if self.device or moments.keys() - {DDP_WAITS, "0"} else []
         return Digest(
             **known,
             labels=[*every[:MAX_DIGEST_LABELS], *rest.values()],

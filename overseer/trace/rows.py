@@ -22,7 +22,7 @@ from ..model.fold import TRAIN
 from ..model.stages import Pass, Passes
 from ..recorder import sites as k
 from ..recorder.log import text_at
-from .digest import DDP, Digester
+from .digest import DDP_WAITS, Digester
 from .encoder import LOW, MASK, MAX_DEPTH, TYPE_BEGIN, Encoder, Track, pack
 from .parts import DETAILED, FOREVER, Part, part_of
 from .steprows import StepRow, refold
@@ -481,8 +481,8 @@ class _Rows:
         label = str(row.get("label") or of.label).rpartition(".")[2]
         self._span(self._made(self._seen(of.row, thread), of.channel, label, arguments), start, end)
         group = str(row.get("group") or "")
-        if label == DDP:
-            self.digester.moment(DDP, self._first_step + bisect_left(self.ends, end), end)
+        if label == DDP_WAITS:
+            self.digester.moment(DDP_WAITS, self._first_step + bisect_left(self.ends, end), end)
         else:
             self.digester.communicated(label, group, what, thread, start, end)
 

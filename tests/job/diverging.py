@@ -10,6 +10,7 @@ import sys
 import time
 
 import torch
+import torch._dynamo  # The first optimizer imports it: once is enough.
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset

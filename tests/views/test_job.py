@@ -48,7 +48,7 @@ def test_a_job_tells_its_ranks_and_who_failed_first() -> None:
     expected = (
         f"    ranks   10.0{TO}20.0 items/s each · waiting 10 %{TO}40 %",
         f"    late    {WHY}",
-        "  rank 2    exit status 2 · the first to fail",
+        "  rank 2    exit status 2 · failed first",
         f"  rank {1 + MOST_RANKS}    exit status {1 + MOST_RANKS}",
         "            1 more failed",
         "  rank 1    in communication for 40 s",
