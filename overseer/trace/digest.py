@@ -95,7 +95,7 @@ class LabelDigest:
         left, p95 = -(-95 * self.count // 100), self.max
         for edge in sorted(self.classes):
             left -= self.classes[edge]
-            if left <= 0:
+            if left <= 0 and self.count >= 20:  # Of fewer it is the longest.
                 high = EDGES[min(edge, len(EDGES) - 1)]
                 p95 = min(max(round(high * 2 ** (-1 / 32)), self.min), self.max)
                 break

@@ -146,6 +146,9 @@ def test_percentiles_of_classes_are_nearly_those_of_spans():
     assert (found.count, found.total) == (5000, sum(took))
     assert (found.min, found.max) == (min(took), max(took))
     assert abs(found.p95 / exact - 1) < 0.03
+    few = LabelDigest("x", "y")
+    few.add(array("q", [1000, 1003]))
+    assert few.figures().p95 == 1003
     assert sum(one.classes.values()) == 5000 and max(one.classes) < len(EDGES)
 
 
