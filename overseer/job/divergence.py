@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..model.doings import Did
 from ..model.facts import entries, number, part
+from ..model.hangs import REDUCER
 
 Facts = Mapping[str, Any]
 #: What ranks of healthy jobs do differently: the first one evaluates, and saves. It is told only of
@@ -280,7 +281,8 @@ def _uncalled(ranks: Sequence[RankDid]) -> Divergence | None:
         if all(_has_ended(each.facts) for each in without):
             does = "have ended without calling it"
         elif all(part(each.facts, "idle", "collective") for each in without):
-            does = "are in another one"
+            other = part(without[0].facts, "idle", "collective").get("name")
+            does = f"wait in {'a collective of DDP' if other == REDUCER else other}"
         else:
             continue
         return Divergence([each.rank for each in those], f"wait in {called}", does, where)

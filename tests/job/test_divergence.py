@@ -232,3 +232,17 @@ def test_what_was_not_kept_is_no_difference(kept: int) -> None:
     for each in records.values():
         each["control"]["step"] = 50
     assert divergence(records, hangs=True) is None
+
+
+def test_a_collective_beside_those_of_ddp_is_named() -> None:
+    barrier = {"collective": {"name": "barrier", "group": "0", "number": 1, "where": "m.py:9"}}
+    records = {
+        0: put("ilfbo", idle=barrier),
+        **{rank: put("ilfbolf", idle={"collective": {"name": "DDP"}}) for rank in (1, 2, 3)},
+    }
+    found = divergence(records, hangs=True)
+    assert found is not None
+    assert divergence_text(found.as_facts(), "rank") == (
+        "rank 0 waits in barrier number 1 of group 0, "
+        "the others wait in a collective of DDP: m.py:9"
+    )
