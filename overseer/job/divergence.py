@@ -7,6 +7,7 @@ is late, and no different.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,10 @@ from ..model.hangs import REDUCER
 Facts = Mapping[str, Any]
 #: What ranks of healthy jobs do differently: the first one evaluates, and saves. It is told only of
 #: the last step.
-_OFTEN_UNLIKE = frozenset({Did.EVALUATES, Did.SAVES})
+_OFTEN_UNLIKE = (Did.EVALUATES, Did.SAVES)
+#: An evaluation with its loader, and what may be the beginning of one.
+_EVALUATION = re.compile(f"{Did.BEGINS}?(?:{Did.LOADS}{Did.EVALUATES}+)+{Did.EMPTIES}?")
+_BEGINNING = re.compile(f"{Did.BEGINS}?{Did.LOADS}?$")
 #: Collectives of which all ranks pass as many bytes.
 _ALIKE = ("allreduce", "all_reduce", "broadcast", "all_gather_into_tensor", "_allgather_base")
 _NAMES = {
@@ -103,6 +107,7 @@ def _read(rank: int, facts: Facts) -> RankDid | None:
     whole = str(control.get("did") or "")
     if set(whole) - {*_NAMES, Did.STEPS}:
         raise ValueError(whole)
+    whole = _EVALUATION.sub(lambda found: Did.EVALUATES * found[0].count(Did.EVALUATES), whole)
     *complete, rest = whole.split(Did.STEPS)
     end = number(control, "step")
     last = int(end if end is not None else len(complete))
@@ -120,7 +125,7 @@ def _read(rank: int, facts: Facts) -> RankDid | None:
         size = number(now, "bytes")
         before = found.get(at, ("", 0))[1]
         found[at] = str(now.get("name")), int(size) if size is not None else before
-    return RankDid(rank, numbered, rest, found, at, facts)
+    return RankDid(rank, numbered, _BEGINNING.sub("", rest), found, at, facts)
 
 
 def _listed(value: object) -> list[Any]:
@@ -158,14 +163,14 @@ def _of_steps(ranks: Sequence[RankDid], hangs: bool) -> Divergence | None:
     if first > 1 and len({"".join(sorted(one.steps[first])) for one in ranks}) > 1:
         return None  # Steps of several optimizers cannot be counted back from the end.
     for step in sorted(common):
-        frequent = hangs and step + 1 >= following
-        if found := _unlike({one.rank: one.steps[step] for one in ranks}, step, ranks, frequent):
+        did = {one.rank: one.steps[step] for one in ranks}
+        if found := _unlike(did, step, ranks, hangs, step + 1 >= following):
             return found
     return _unlike_rest(ranks, following, hangs)
 
 
 def _unlike(
-    did: dict[int, str], step: int, ranks: Sequence[RankDid], last: bool
+    did: dict[int, str], step: int, ranks: Sequence[RankDid], hangs: bool, last: bool
 ) -> Divergence | None:
     """A difference in a step that all ranks have made."""
     counts = {rank: Counter(letters) for rank, letters in did.items()}
@@ -176,6 +181,9 @@ def _unlike(
         if len({*by.values()}) > 1:
             few, most = _split(by)
             one = next(each for each in ranks if each.rank == few[0])
+            more = counts[few[0]][letter] > counts[most[0]][letter]
+            if letter in _OFTEN_UNLIKE and not hangs and (more or len(few) == len(most)):
+                continue  # One rank evaluates for all.
             if letter == Did.EMPTIES:
                 return _emptied(ranks, few if did[few[0]].count(letter) else most, step)
             shown = [_amount(int(by[group[0]]), letter) for group in (few, most)]
@@ -196,8 +204,11 @@ def _unlike_rest(ranks: Sequence[RankDid], step: int, hangs: bool) -> Divergence
     longest = max(map(len, rest.values()))
     for at in range(longest):
         by = {rank: did[at] for rank, did in rest.items() if len(did) > at}
-        if len({*by.values()}) > 1 and (hangs or not _OFTEN_UNLIKE & {*by.values()}):
+        if len({*by.values()}) > 1:
             few, most = _split(by)
+            even = by[most[0]] in _OFTEN_UNLIKE and len(few) == len(most)
+            if not hangs and (by[few[0]] in _OFTEN_UNLIKE or even):
+                return None
             one = next(each for each in ranks if each.rank == few[0])
             what = f"make {_amount(1, by[few[0]])} after step {step - 1:,}"
             return Divergence(few, what, f"make {_amount(1, by[most[0]])}", _line(one.facts))

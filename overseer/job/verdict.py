@@ -41,6 +41,9 @@ def verdict(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     if hangs := _hang(facts):
         return hangs
+    if parted := part(facts, "job", "divergence"):
+        why = divergence_text(parted, kind_of_job(facts))
+        return Diagnosis("ranks diverge", why, "what this line depends on: data, ranks").as_facts()
     task = main_task(facts) or {}
     found = part(task, "straggler")
     cost = number(found, "gain") or 0.0

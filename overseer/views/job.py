@@ -137,8 +137,6 @@ def of_job(run: Facts) -> Iterator[Row]:
         named = f"{kind} {clean(each.get('rank', '?'))}"
         yield row(named, Piece(cut(each.get("now") or "running", 100), "warn"))
     yield _more(running, "run")
-    if (parted := part(job, "divergence")) and part(run, "diagnosis").get("verdict") != "hang":
-        yield row("parted", Piece(divergence_text(parted, kind), "warn"))
     missing = job.get("missing")
     if isinstance(missing, list) and missing:
         yield row("missing", Piece(f"{ranks_text(missing)} recorded nothing", "warn"))

@@ -65,9 +65,9 @@ class Program:
                 step += 1
             made.append(Done("x"))
             if self.together and odd(epoch, -1) != "no evaluation":
-                made += [Done("e"), Done("e"), Done("", "all_reduce", 4)]
+                made += [*map(Done, "ilelex"), Done("", "all_reduce", 4)]
             elif not self.together and self.first_evaluates and rank == 0:
-                made += [Done("e"), Done("e"), Done("s")]
+                made += map(Done, "ilelexs")
         return [*made, Done("", "barrier")]
 
 
