@@ -15,6 +15,7 @@ from ..model.comparison import THRESHOLD
 from ..model.comparison import compare as compare_sides
 from ..rundir.curves import POINTS, StepCurves, TimeCurve, step_curves, time_curves
 from ..rundir.differences import differences
+from ..rundir.killed import STACKS_FILE
 from ..rundir.reading import Run
 from ..views.comparison import ShownSide, render
 from ..views.report import sections, svg
@@ -42,6 +43,8 @@ PAGE_FILE = "report.html"
 #: Ranks and runs with curves of their own, points of each, and columns of the map of ranks.
 RANKS_DRAWN, SIDES_DRAWN, PARTS_DRAWN = 16, 6, 2
 FEW_POINTS = 240
+#: Characters of the stacks of a process.
+MOST_STACKS = 8000
 #: Names of units of monitors' charts, in order; each unit has one chart.
 _TITLES = {"%": "Load", "1": "GPU load", "B": "Memory", "MiB": "GPU memory",
     "B/s": "Disk and network", "W": "Power", "°C": "Temperature"}  # fmt: skip
@@ -73,6 +76,7 @@ def report(argv: list[str], terminal: Terminal) -> Iterator[str]:
         if options.output is None and not is_own(path):
             what = f"{path} belongs to another user; nothing is written there"
             raise VoirError("export-unwritable", what, "Name another place: -o FILE.")
+        to.parent.mkdir(parents=True, exist_ok=True)
         with whole(to, durable=False) as file:
             file.write(made.encode("utf-8", "replace"))
     except OSError as error:
@@ -120,7 +124,9 @@ def _of_run(run: Run) -> str:
         body.append(_of_ranks(members, steps))
     body += [sections.problems(facts), sections.probes(facts), _trace(run)]
     body.append(sections.provenance(members[0].facts))
-    title = f"{facts.get('name') or facts.get('script') or run.path.name} · voir"
+    body.insert(-1, _stacks(members))
+    script = Path(str(facts.get("script") or run.path)).name
+    title = f"{facts.get('name') or script} · voir"
     times = first.times if first is not None else ([], [])
     pauses = [(one.step, one.start, one.end) for one in first.pauses] if first else []
     return page(title, body, charts, (times[0], times[1]), pauses)
@@ -193,6 +199,17 @@ def _of_ranks(members: Sequence[Run], steps: Sequence[tuple[str, StepCurves]]) -
         drawn = svg.heat_map([name for name, _ in kept], [y for _, y in kept], "step 1", last)
     told = "".join(f"<p>{text(each)}</p>" for each in straggler)
     return section("Ranks", told, drawn, sections.ranks_table([one.facts for one in members]))
+
+
+def _stacks(members: Sequence[Run]) -> str:
+    """The stacks of the processes that made no step any more."""
+    made = ""
+    for one in members[:RANKS_DRAWN]:
+        with suppress(OSError):
+            found = (one.path / STACKS_FILE).read_text("utf-8", "replace")[:MOST_STACKS]
+            name = _name(one) if len(members) > 1 else "all threads"
+            made += f"<details><summary>{name}</summary><pre>{escape(found)}</pre></details>"
+    return section("Stacks", made)
 
 
 def _trace(run: Run) -> str:

@@ -159,9 +159,6 @@ def _values(ranks: Sequence[RankDid]) -> Divergence | None:
 def _of_steps(ranks: Sequence[RankDid], hangs: bool) -> Divergence | None:
     common = set.intersection(*({*one.steps} for one in ranks))
     following = min(one.last for one in ranks) + 1
-    first = min(common, default=1)
-    if first > 1 and len({"".join(sorted(one.steps[first])) for one in ranks}) > 1:
-        return None  # Steps of several optimizers cannot be counted back from the end.
     for step in sorted(common):
         did = {one.rank: one.steps[step] for one in ranks}
         if found := _unlike(did, step, ranks, hangs, step + 1 >= following):

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 from zlib import crc32
 
-from ..model.doings import as_doings
+from ..model.doings import as_doings, steps_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Doings:
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows = rows
         self._chunks = deque[bytes]()
-        self._size = 0
+        self._size = self._steps = 0
         self._same = deque[dict[str, object]](maxlen=MOST_SAME)
         self._numbers: dict[str, int] = {}
 
@@ -55,12 +55,20 @@ class Doings:
         self._chunks.append(data)
         self._size += len(data)
         while self._size - len(self._chunks[0]) >= KEPT_BYTES:
-            self._size -= len(self._chunks.popleft())
+            dropped = self._chunks.popleft()
+            self._size -= len(dropped)
+            self._steps += steps_in(dropped, self._rows)
 
     def facts(self) -> dict[str, Any] | None:
         """The ``control`` of ``run.json``."""
-        found = as_doings(b"".join(tuple(self._chunks)), self._rows) or {}
-        return {**found, **({"same": [*self._same]} if self._same else {})} or None
+        found = as_doings(b"".join(tuple(self._chunks)), self._rows, self._steps)
+        if found is None and not self._same:
+            return None
+        return {
+            "step": self._steps,
+            **(found or {}),
+            **({"same": [*self._same]} if self._same else {}),
+        }
 
 
 def shown(value: object) -> str:

@@ -6,7 +6,7 @@ Ranks of a job that wait for each other do the same things in the same order.
 from __future__ import annotations
 
 from ..recorder import sites as k
-from ..recorder.log import events
+from ..recorder.log import EVENT_SIZE, events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,20 +22,26 @@ class Did:
     LOADS, BEGINS, EMPTIES, CALLS, EVALUATES, DIFFERENTIATES, STEPS, SAVES = "lixfebos"
 
 
+#: Places of the site and the flags in an event.
+_SITE, _FLAGS = 20, 31
 #: Letters, and collectives, that are kept.
 MOST_LETTERS, MOST_COLLECTIVES = 4096, 64
 
 
-def as_doings(data: bytes, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def as_doings(
+    data: bytes, rows: Sequence[Mapping[str, Any]], before: int = 0
+) -> dict[str, Any] | None:
     """What the events say that a process did; None for nothing.
 
     Args:
         data: Events in the order of the ring, the oldest first.
         rows: The table of sites.
+        before: The number of steps before these events.
 
     Returns:
-        ``did``: the letters, of which an ``o`` ends a training step; ``collectives``: for the
-        latest ones, the group, the number in it, the name and the bytes.
+        ``step``: the number of steps so far, as the letters count them, so that it is the same on
+        all ranks; ``did``: the letters, of which an ``o`` ends a training step; ``collectives``:
+        of the latest ones, the group, the number in it, the name and the bytes.
     """
     letters, collectives = list[str](), list[list[object]]()
     for event in events(data):
@@ -50,7 +56,23 @@ def as_doings(data: bytes, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] 
             letters.append(letter)
     if not letters and not collectives:
         return None
-    return {"did": "".join(letters[-MOST_LETTERS:]), "collectives": collectives[-MOST_COLLECTIVES:]}
+    return {
+        "step": before + letters.count(Did.STEPS),
+        "did": "".join(letters[-MOST_LETTERS:]),
+        "collectives": collectives[-MOST_COLLECTIVES:],
+    }
+
+
+def steps_in(data: bytes, rows: Sequence[Mapping[str, Any]]) -> int:
+    """The number of training steps in events, as the letters count them."""
+    optimizers = {site for site, row in enumerate(rows) if row["kind"] == k.OPTIMIZER}
+    whole = memoryview(data)[: len(data) - len(data) % EVENT_SIZE]
+    sites = whole.cast("H")[_SITE // 2 :: EVENT_SIZE // 2].tolist()
+    flags = whole[_FLAGS::EVENT_SIZE].tolist()
+    nested = k.IN_OPTIMIZER
+    return sum(
+        not flag & nested for site, flag in zip(sites, flags, strict=True) if site in optimizers
+    )
 
 
 def _letter(kind: int, flags: int) -> str:

@@ -46,6 +46,7 @@ class HangWatch:
 
     Attributes:
         fresh: What it has found is to be written at once.
+        hung: When it last saw a hang, and the ``idle`` of then; None for never.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class HangWatch:
         self._position: object = None
         self._written: object = None
         self._said = False
+        self.hung: tuple[int, dict[str, Any]] | None = None
         self._worker: dict[str, Any] = {}
         self._text = ""
 
@@ -92,6 +94,7 @@ class HangWatch:
             worker.update(self._worker)
         if self._hangs(stack, idle, still):
             idle["hangs"] = True
+            self.hung = now, idle
             self._say(idle, directory)
         if self._written is None or still >= killed.IDLE_SECONDS:
             self._write(directory)

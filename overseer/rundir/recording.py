@@ -14,7 +14,7 @@ from ..clock import Clock, time_ns
 from ..context import maybe_rank
 from ..errors import Problem
 from ..recorder import recorder
-from ..recorder.sites import HEADS, OVERHEAD_WORD, WORD_BEAT, WORD_STEPS
+from ..recorder.sites import HEADS, OVERHEAD_WORD, WORD_BEAT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
     Event = dict[str, Any]
 
+#: Up to so many ns after it was last seen, a hang is what a signal has ended.
+JUST_NOW_NS = 15_000_000_000
 #: Interval between writes, in seconds: the most that a SIGKILL can lose.
 INTERVAL = 1.0
 #: The first write of a rank, in seconds: other ranks see that it has started.
@@ -201,6 +203,9 @@ class Recording:
         before, found = self._idle, self._part("idle", lambda: self._look(at_end=True))
         if found is None or before.get("step", found["step"]) != found["step"]:
             return found
+        when, hung = (self._watch.hung if self._watch is not None else None) or (0, {})
+        if hung.get("step") == found["step"] and recorder.now() - when < JUST_NOW_NS:
+            return {**hung, "seconds": found["seconds"]}  # What ended the run has moved it.
         if "still" in before:  # It was seen where it was.
             return {**before, "seconds": found["seconds"]}
         return {**found, "doing": before.get("doing", found["doing"])}
@@ -471,11 +476,8 @@ class Recording:
         """What a rank of several did last, which the others must do too."""
         if self._ranked().get("rank") is None:
             return None
-        from ..recorder.log import header
-
-        found = self._now("control")
-        step = header(recorder.header()).control[WORD_STEPS]
-        return {"step": step, **found} if found else None
+        control: dict[str, Any] | None = self._now("control")
+        return control
 
     def _error(self) -> str | None:
         if self._run.outcome.error is None or self._run.options.no_record:

@@ -37,6 +37,8 @@ _IMPORTS = "_find_and_load"
 #: those that are no collectives, which have no number.
 _COLLECTIVES = ("torch.distributed.distributed_c10d", "torch.distributed._functional_collectives")
 _LOCAL = ("_", "init_", "destroy_", "new_", "split_", "is_", "get_")
+#: The method of DDP that makes its buffers equal, in forward.
+_BUFFERS = "_sync_buffers"
 _MESSAGES = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 #: Modules in which a program may stay for minutes, by what they do; by the first parts of a name.
 _LONG = {
@@ -179,7 +181,8 @@ def _collective(inner: Stack, communicating: bool) -> dict[str, Any] | None:
             communicates and function not in _WRAPPERS and not function.startswith(_LOCAL)
         ):  # The last one is what the user called.
             name, group, size = function, _group_of(frame), _bytes_of(frame) or size
-    if reducing and not name:
+    of_buffers = any(frame.f_code.co_name == _BUFFERS for frame, _ in inner)
+    if (reducing or of_buffers) and not name:
         return {"name": REDUCER}
     if not (name or communicating):
         return None

@@ -122,7 +122,8 @@ def of_job(run: Facts) -> Iterator[Row]:
     """What failed, hangs or is missing, and earlier attempts."""
     job, kind = part(run, "job"), kind_of_job(run)
     failed = entries(job, "failed")
-    stopped = [each.get("why") in (signalled(SIGINT), signalled(SIGTERM)) for each in failed]
+    signals = signalled(SIGINT), signalled(SIGTERM), "killed"
+    stopped = [str(each.get("why")).startswith(signals) for each in failed]
     ended = len(failed) > 1 and not stopped[0] and all(stopped[1:])
     for index, each in enumerate(failed[: 1 if ended else MOST_RANKS]):
         first = None

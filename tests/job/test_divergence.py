@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overseer.job.divergence import Divergence, divergence
-from overseer.model.doings import MOST_COLLECTIVES, MOST_LETTERS
+from overseer.measure.doings import Doings
+from overseer.model.doings import MOST_COLLECTIVES, MOST_LETTERS, steps_in
+from overseer.recorder import sites as k
+from overseer.recorder.log import EVENT
 from overseer.views.job import divergence_text, doing_text
 
 RANKS = 4
@@ -246,3 +249,18 @@ def test_a_collective_beside_those_of_ddp_is_named() -> None:
         "rank 0 waits in barrier number 1 of group 0, "
         "the others wait in a collective of DDP: m.py:9"
     )
+
+
+def test_steps_are_counted_as_they_are_dropped() -> None:
+    rows: list[Facts] = [{"kind": 0}, {"kind": k.LOADING}, {"kind": k.OPTIMIZER}]
+    events = [(k.LOADING, 1, 0), (k.OPTIMIZER, 2, 0), (k.OPTIMIZER, 2, k.IN_OPTIMIZER)]
+    chunk = b"".join(
+        EVENT.pack(at, 0.0, 0, site, 1, flags << 56) for at, (_, site, flags) in enumerate(events)
+    )
+    assert steps_in(chunk * 40 + b"torn", rows) == 40
+    doings = Doings(rows)
+    for _ in range(500):
+        doings(chunk * 40)
+    facts = doings.facts()
+    assert facts is not None
+    assert (facts["step"], len(facts["did"])) == (20_000, MOST_LETTERS)

@@ -14,7 +14,12 @@ from overseer.model.alike import read
 from overseer.recorder import sites as k
 from overseer.recorder.log import EVENT
 
-SOURCES = sorted(Path(overseer.recorder.__file__).parent.glob("*.c"))
+#: The C sources that read events.
+SOURCES = sorted(
+    path
+    for path in Path(overseer.recorder.__file__).parent.glob("*.c")
+    if "enum kind" in path.read_text()
+)
 ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.MULTILINE | re.DOTALL)
 #: Flags of calls that C leaves to the fold, whatever they are.
 UNUSUAL = k.ENDED | k.FAILED | k.IN_OPTIMIZER | k.LATER | k.MARKED

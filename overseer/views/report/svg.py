@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from ...model.facts import count as plural
 from ...model.facts import duration
 
 TYPE_CHECKING = False
@@ -28,7 +29,7 @@ def histogram(edges: Sequence[float], counts: Sequence[int]) -> str:
     for at, count in enumerate(counts):
         if count:
             high = max(_HIGH * (count / most) ** 0.5, 2)
-            label = f"{count:,} steps of {duration(edges[at])} to {duration(edges[at + 1])}"
+            label = f"{plural(count, 'step')} of {duration(edges[at])} to {duration(edges[at + 1])}"
             bars.append(
                 f'<rect x="{at * wide:.1f}" y="{_HIGH - high:.1f}" width="{max(wide - 1, 1):.1f}" '
                 f'height="{high:.1f}" fill="var(--line0)"><title>{label}</title></rect>'
