@@ -125,6 +125,11 @@ def of_job(run: Facts) -> Iterator[Row]:
     signals = signalled(SIGINT), signalled(SIGTERM), "killed"
     stopped = [str(each.get("why")).startswith(signals) for each in failed]
     ended = len(failed) > 1 and not stopped[0] and all(stopped[1:])
+    alike = {each.get("why") for each in failed}
+    if len(failed) > 1 and len(alike) == 1 and stopped[0]:
+        named = ranks_text([each.get("rank") for each in failed], kind)
+        yield row("ended", Piece(cut(failed[0].get("why"), 100), "bad"), named)
+        failed = []
     for index, each in enumerate(failed[: 1 if ended else MOST_RANKS]):
         first = None
         if index == 0 and len(failed) > 1 and not stopped[0]:

@@ -79,3 +79,11 @@ def test_processes_that_are_no_ranks_are_not_called_so() -> None:
     assert shown[0] == "voir: main.py · 2 processes · process 2: exit status 1"
     assert "  process 2 exit status 1" in shown
     assert not any("rank" in line for line in shown)
+
+
+def test_ranks_that_one_signal_has_ended_have_one_row() -> None:
+    failed = [{"rank": rank, "why": "killed by SIGTERM"} for rank in range(256)]
+    job = {"ranks": 256, "failed": failed}
+    shown = lines({"script": "main.py", "job": job, "tasks": {}, "exit_status": -15})
+    assert "  ended     killed by SIGTERM · ranks 0-255" in shown
+    assert not any(line.startswith("  rank") for line in shown)
