@@ -214,7 +214,7 @@ def facts_of(run: Run) -> dict[str, Any]:
     facts = _of_job(run) if run.ranks else run.facts
     facts, doing = {**facts, "directory": str(run.path)}, facts.get("now")
     if doing:
-        facts["state"] = "running" if doing == "running" else f"running: {doing}"
+        facts["state"] = doing if str(doing).startswith("running") else f"running: {doing}"
     elif facts.get("provenance") and "ended" not in facts:  # Only its own machine knows more.
         facts["state"] = "running, or did not finish"
     return facts

@@ -278,6 +278,8 @@ class Overseer(Handle):
         if self.on_source:
             program.adapt = lambda tree: _call_each(self.on_source, tree)
         program.ready = lambda: _call_each(self.on_ready)
+        if self.recording is not None:
+            self.recording.expect()
         with self.overhead.script():
             program.load(self._instrument)
         self._script_loaded()

@@ -286,6 +286,10 @@ class Recording:
                 from . import killed, metrics, redact, runfile, scores  # noqa: F401
 
                 self.beginning()
+        self.expect()
+
+    def expect(self) -> None:
+        """Start to write if there is a record in any case: an import may hang before any event."""
         if self._always:
             self.begin()
 
