@@ -1,6 +1,6 @@
 """Measure jobs of many processes: what is named, what it costs, how long reading takes.
 
-    python benchmarks/ranks.py [--rounds N] [--jobs N] [--parts job detection reading watching]
+    python benchmarks/ranks.py [--rounds N] [--jobs N] [--parts PART ...]
 
 - job: torchrun starts two ranks with DistributedDataParallel over gloo. In the backward of one
   rank, a hook waits busily. The table has the step times with and without voir and with and
@@ -9,6 +9,7 @@
 - detection: simulated jobs, in which one rank is 10 % slower or none is.
 - reading: the time until the figures of a simulated job are computed.
 - watching: the processor time of the dashboard for reading the records of a job's ranks.
+- report: a whole ``voir report`` of 8 ranks of 100,000 steps, and the size of the page.
 """
 
 from __future__ import annotations
@@ -240,12 +241,26 @@ def measure_watching() -> None:
         print(f"| {ranks} | {1000 * look:.2f} ms | {100 * look / LOOK_SECONDS:.2f} % |")
 
 
+def measure_report() -> None:
+    """Print the time of writing a job's page, its process included, and the size of the page."""
+    with tempfile.TemporaryDirectory() as tmp:
+        job = SimulatedJob(8, 2000, 1, slow=[Slow(3)]).write(Path(tmp) / "job", repeat=50)
+        times = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            subprocess.run([*VOIR[:-1], "report", str(job)], check=True, capture_output=True)
+            times.append(time.perf_counter() - begin)
+        size = (job / "report.html").stat().st_size
+    said = f"{statistics.median(times):.1f} s ({min(times):.1f} to {max(times):.1f})"
+    print(f"\nvoir report, 8 ranks of 100,000 steps: {said}, {size / 1000:.0f} KB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the job (default: 3)")
     parser.add_argument("--jobs", type=int, default=100, help="simulated jobs (default: 100)")
     parser.add_argument("--steps", type=int, default=300, help="steps of the job (default: 300)")
-    parts = ["job", "detection", "reading", "watching"]
+    parts = ["job", "detection", "reading", "watching", "report"]
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="(default: all)")
     options = parser.parse_args()
     if "job" in options.parts:
@@ -256,6 +271,8 @@ def main() -> None:
         measure_reading()
     if "watching" in options.parts:
         measure_watching()
+    if "report" in options.parts:
+        measure_report()
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from ..errors import VoirError
 from ..files import is_own, whole
 from ..model.comparison import THRESHOLD
 from ..model.comparison import compare as compare_sides
+from ..model.facts import main_task, number
 from ..rundir.curves import POINTS, StepCurves, TimeCurve, step_curves, time_curves
 from ..rundir.differences import differences
 from ..rundir.killed import STACKS_FILE
@@ -112,19 +112,22 @@ def _of_run(run: Run) -> str:
     members = [one for one in run.ranks if one.facts] or [run]
     shown = members[:RANKS_DRAWN]
     points = POINTS if len(shown) == 1 else FEW_POINTS
-    found = [(one, step_curves(one, None, warn, points)) for one in shown]
-    steps = [(_name(one), curves) for one, curves in found if curves is not None]
+    steps = list[tuple[str, StepCurves]]()
+    for one in shown:
+        curves = step_curves(one, None, warn, points, whole=not steps)
+        if curves is not None:
+            steps.append((_name(one), curves))
     charts = [*_step_charts(steps, bool(run.ranks)), *_time_charts(time_curves(members[0], warn))]
     first = steps[0][1] if steps else None
     body = [sections.head(facts), _charts(charts)]
     if first is not None:
         bars = svg.histogram(*first.bars)
-        body.append(section("Times of steps", bars, sections.outliers(first.outliers)))
+        title = f"Times of steps, {steps[0][0]}" if run.ranks else "Times of steps"
+        body.append(section(title, bars, sections.outliers(first.outliers)))
     if run.ranks:
         body.append(_of_ranks(members, steps))
-    body += [sections.problems(facts), sections.probes(facts), _trace(run)]
+    body += [sections.problems(facts), sections.probes(facts), _trace(run), _stacks(members)]
     body.append(sections.provenance(members[0].facts))
-    body.insert(-1, _stacks(members))
     script = Path(str(facts.get("script") or run.path)).name
     title = f"{facts.get('name') or script} · voir"
     times = first.times if first is not None else ([], [])
@@ -240,7 +243,7 @@ def _of_sides(named: Sequence[NamedSide], reference: int) -> str:
         with suppress(VoirError):
             run = finished_run(Path(one.paths[0]))
             first = (run.ranks or (run,))[0]
-            curves = step_curves(first, None, warn, POINTS // 2)
+            curves = step_curves(first, None, warn, POINTS // 2, whole=False)
             if curves is not None and not one.side.control:
                 steps.append((one.side.name, curves))
     charts += _step_charts(steps, False)
@@ -258,22 +261,13 @@ def _of_sides(named: Sequence[NamedSide], reference: int) -> str:
 
 def _rounds(named: Sequence[NamedSide]) -> Iterator[Chart]:
     """The rate of each process of a bench, by its round."""
-    lines, unit = list[DrawnLine](), "items/s"
+    lines, units = list[DrawnLine](), "items"
     for one in named:
-        pairs = list[tuple[float, float]]()
-        for number, facts in zip(one.side.rounds, one.side.runs, strict=False):
-            value, unit = _rate_of(facts, unit)
-            if value:
-                pairs.append((number, value))
-        if pairs:
-            lines.append(DrawnLine(one.side.name, [n for n, _ in pairs], [v for _, v in pairs]))
+        tasks = [main_task(facts) or {} for facts in one.side.runs]
+        rates = [number(task, "rate.steady") or number(task, "rate.wall") for task in tasks]
+        known = [(n, rate) for n, rate in zip(one.side.rounds, rates, strict=False) if rate]
+        units = next((str(task["units"]) for task in tasks if task.get("units")), units)
+        if known:
+            lines.append(DrawnLine(one.side.name, *map(list, zip(*known, strict=True))))
     if lines:
-        yield Chart("Rate of each process", OVER_ROUNDS, unit, lines, points=True)
-
-
-def _rate_of(facts: Any, unit: str) -> tuple[float | None, str]:
-    from ..model.facts import main_task, number
-
-    task = main_task(facts) or {}
-    value = number(task, "rate.steady") or number(task, "rate.wall")
-    return value, f"{task.get('units') or 'items'}/s" if value else unit
+        yield Chart("Rate of each process", OVER_ROUNDS, f"{units}/s", lines, points=True)

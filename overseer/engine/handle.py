@@ -297,12 +297,7 @@ class Handle(Scheduler):
         Raises:
             UsageError: ``index`` is not from 0 to ``size - 1``.
         """
-        if not 0 <= index < size:
-            raise UsageError(
-                "data-parallel",
-                f"data_parallel({index!r}, {size!r}): there is no batch {index!r} of {size!r}",
-                "The first number counts from 0: it is less than the second one.",
-            )
+        _check_place("data-parallel", "batch", index, size)
         self.context.parallel = {"data": [index, size], "by": "voirfile"}
 
     def pipeline(self, stage: int, stages: int, micro_batches: int | None = None) -> None:
@@ -316,12 +311,7 @@ class Handle(Scheduler):
         Raises:
             UsageError: ``stage`` is not from 0 to ``stages - 1``.
         """
-        if not 0 <= stage < stages:
-            raise UsageError(
-                "pipeline",
-                f"pipeline({stage!r}, {stages!r}): there is no stage {stage!r} of {stages!r}",
-                "The first number counts from 0: it is less than the second one.",
-            )
+        _check_place("pipeline", "stage", stage, stages)
         told = {"by": "voirfile", "stage": stage, "stages": stages}
         if micro_batches is not None:
             told["micro_batches"] = micro_batches
@@ -515,3 +505,11 @@ def _written(frame: FrameType) -> dict[str, Any]:
     """Where a selector is written, and the names that it may use there."""
     env = {**frame.f_globals, **frame.f_locals}
     return {"env": env, "where": f"{frame.f_code.co_filename}:{frame.f_lineno}"}
+
+
+def _check_place(slug: str, what: str, at: int, of: int) -> None:
+    """Raise the error of a method that was told to be number ``at`` of ``of``, from 0."""
+    if not 0 <= at < of:
+        called = f"{slug.replace('-', '_')}({at!r}, {of!r})"
+        remedy = "The first number counts from 0: it is less than the second one."
+        raise UsageError(slug, f"{called}: there is no {what} {at!r} of {of!r}", remedy)

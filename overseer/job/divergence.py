@@ -24,8 +24,8 @@ _OFTEN_UNLIKE = (Did.EVALUATES, Did.SAVES)
 #: An evaluation with its loader, and what may be the beginning of one.
 _EVALUATION = re.compile(f"{Did.BEGINS}?(?:{Did.LOADS}{Did.EVALUATES}+)+{Did.EMPTIES}?")
 _BEGINNING = re.compile(f"{Did.BEGINS}?{Did.LOADS}?$")
-#: Collectives of which all ranks pass as many bytes.
-_ALIKE = ("allreduce", "all_reduce", "broadcast", "all_gather_into_tensor", "_allgather_base")
+#: Collectives of which all ranks pass as many bytes, by their plain names.
+_ALIKE = frozenset({"allreduce", "broadcast", "allgather"})
 _NAMES = {
     Did.LOADS: ("batch", "batches"), Did.CALLS: ("forward pass", "forward passes"),
     Did.DIFFERENTIATES: ("backward pass", "backward passes"),
@@ -62,7 +62,6 @@ class RankDid(NamedTuple):
         rank: The rank.
         steps: By number, the letters of each training step that is complete.
         rest: The letters after the last one.
-        first: The number of the first complete step.
         collectives: By group and number, the name and the bytes.
         open: The group and number of the one in which it is; None for none.
         facts: Its record.
@@ -248,9 +247,10 @@ def _other_collective(
 ) -> Divergence | None:
     names = {rank: _plain(name) for rank, (name, _) in called.items()}
     sizes = {rank: str(size) for rank, (_, size) in called.items()}
-    if len({*names.values()}) > 1:
+    plain = {*names.values()}
+    if len(plain) > 1:
         by, shown = names, {rank: name for rank, (name, _) in called.items()}
-    elif len({*sizes.values()}) > 1 and min(names.values()) in {*map(_plain, _ALIKE)}:
+    elif len({*sizes.values()}) > 1 and plain <= _ALIKE:
         by = sizes
         shown = {rank: f"{name} of {size:,} bytes" for rank, (name, size) in called.items()}
     else:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..errors import VoirError
-from ..model.facts import main_name, number, part, signalled
+from ..model.facts import main_task_name, part, signalled
 from ..rundir.reading import Run
 from ..rundir.steps import COMPILED, Stretch, steps_of
 from .straggler import BLOCKS, OWN_PARTS, PAUSED, RankSteps, most_steps
@@ -52,11 +52,7 @@ def why_failed(facts: Mapping[str, Any]) -> str:
 
 def main_task_of(members: tuple[Run, ...]) -> str | None:
     """The main task of a job: that of its first process that has one."""
-    for member in members:
-        tasks = {name: part(member.facts, "tasks", name) for name in part(member.facts, "tasks")}
-        if name := main_name({name: number(of, "steps") or 0 for name, of in tasks.items()}):
-            return name
-    return None
+    return next((name for each in members if (name := main_task_name(each.facts))), None)
 
 
 def steps_of_members(

@@ -65,9 +65,10 @@ def as_doings(
 
 def steps_in(data: bytes, rows: Sequence[Mapping[str, Any]]) -> int:
     """The number of training steps in events, as the letters count them."""
-    optimizers = {site for site, row in enumerate(rows) if row["kind"] == k.OPTIMIZER}
     whole = memoryview(data)[: len(data) - len(data) % EVENT_SIZE]
     sites = whole.cast("H")[_SITE // 2 :: EVENT_SIZE // 2].tolist()
+    known = {site for site in {*sites} if site < len(rows)}  # Notes have none.
+    optimizers = {site for site in known if rows[site]["kind"] == k.OPTIMIZER}
     flags = whole[_FLAGS::EVENT_SIZE].tolist()
     nested = k.IN_OPTIMIZER
     return sum(

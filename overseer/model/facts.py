@@ -74,11 +74,16 @@ def main_name(steps: Mapping[str, float]) -> str | None:
     return max(made, key=lambda name: made[name], default=None)
 
 
+def main_task_name(run: Facts) -> str | None:
+    """The name of a run's main task."""
+    tasks = part(run, "tasks")
+    return main_name({name: number(part(tasks, name), "steps") or 0 for name in tasks})
+
+
 def main_task(run: Facts) -> Facts | None:
     """The facts of a run's main task."""
-    tasks = {name: part(run, "tasks", name) for name in part(run, "tasks")}
-    main = main_name({name: number(task, "steps") or 0 for name, task in tasks.items()})
-    return None if main is None else tasks[main]
+    main = main_task_name(run)
+    return None if main is None else part(run, "tasks", main)
 
 
 def breakdown(task: Facts) -> dict[str, float]:

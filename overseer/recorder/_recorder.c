@@ -1846,10 +1846,7 @@ static PyObject *m_open(PyObject *module, PyObject *args) {
             PyErr_SetString(PyExc_ValueError, "a ring has room for a power of two events");
             return NULL;
         }
-    PyObject *group = Py_XNewRef(G.group);  /* A forked child has the hooks of its parent. */
     closed();
-    G.group = group;
-    G.numbers = group ? PyDict_New() : NULL;
     header_t *header = pages(sizeof(header_t));
     event_t *events[2] = {pages(n[0] * sizeof(event_t)), pages(n[1] * sizeof(event_t))};
     if (!header || !events[0] || !events[1]) {

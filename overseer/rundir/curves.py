@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..errors import VoirError
 from ..model.catalogue import CONTEXT_KEYS, FIGURES, METRIC_GROUPS, TOTAL
 from ..model.decimate import extremes, stretches
-from ..model.facts import main_name, number, part
+from ..model.facts import main_task_name, number, part
 from ..recorder.sites import PARTS
 from .reading import Run
 from .steps import Stretch, steps_of
@@ -82,15 +82,10 @@ class StepCurves(NamedTuple):
     n: int
 
 
-def main_task_of(run: Run) -> str | None:
-    """The name of a run's main task."""
-    tasks = {name: part(run.facts, "tasks", name) for name in part(run.facts, "tasks")}
-    return main_name({name: number(facts, "steps") or 0 for name, facts in tasks.items()})
-
-
 def step_curves(
-    run: Run, task: str | None, report: Callable[[VoirError], object], points: int = POINTS
-) -> StepCurves | None:
+    run: Run, task: str | None, report: Callable[[VoirError], object], points: int = POINTS,
+    whole: bool = True,
+) -> StepCurves | None:  # fmt: skip
     """The curves of a task's steps; None without any.
 
     Args:
@@ -98,8 +93,9 @@ def step_curves(
         task: The task; None: the main one.
         report: Receives the error of a file that is damaged.
         points: Points of a curve, at most.
+        whole: With pauses, bars and outliers; otherwise these are empty.
     """
-    task = task or main_task_of(run)
+    task = task or main_task_name(run.facts)
     columns: dict[str, list[Any]] = {
         name: [] for name in ("step", "start", "end", "items", "loss", "pause", *PARTS)
     }
@@ -116,7 +112,7 @@ def step_curves(
         report(error)
     if task is None or not columns["step"]:
         return None
-    return _curves(task, run.facts, columns, others, points)
+    return _curves(task, run.facts, columns, others, points, whole)
 
 
 def _span(rows: Stretch) -> list[tuple[int, int]]:
@@ -129,6 +125,7 @@ def _curves(
     columns: Mapping[str, list[Any]],
     others: list[tuple[int, int]],
     points: int,
+    whole: bool,
 ) -> StepCurves:
     steps: list[float] = columns["step"]
     begun = number(part(facts, "steps"), "start") or columns["start"][0]
@@ -143,7 +140,7 @@ def _curves(
     waits = columns["communication"]
     own = [(sum(took[a:b]) - sum(waits[a:b]) / _NS) / (b - a) for a, b in places]
     firsts = [*dict.fromkeys((*(a for a, _ in places), len(steps) - 1))]
-    longest = nlargest(OUTLIERS, range(len(steps)), key=took.__getitem__)
+    longest = nlargest(OUTLIERS, range(len(steps)), key=took.__getitem__) if whole else []
     return StepCurves(
         task,
         str(part(facts, "tasks", task).get("units") or "items"),
@@ -153,8 +150,8 @@ def _curves(
         Curve(middles, rates),
         Curve(middles, own),
         {name: Curve(middles, means) for name, means in parts.items() if any(means)},
-        _pauses(columns, sorted(others), begun),
-        _histogram(took),
+        _pauses(columns, sorted(others), begun) if whole else [],
+        _histogram(took) if whole else ([], []),
         [(int(steps[at]), took[at]) for at in longest],
         len(steps),
     )

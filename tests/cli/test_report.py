@@ -113,6 +113,18 @@ def test_a_browser_draws_it_alone_and_zooms_all_charts_together(job: Path, tmp_p
         assert [*filter(lambda it: not it.startswith("file:"), page.requests)] == []
 
 
+def test_a_first_rank_without_steps_is_no_obstacle(job: Path, tmp_path: Path) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"job/rank{rank}").mkdir(parents=True)
+        facts = (job / f"rank{rank}/run.json").read_text()
+        (tmp_path / f"job/rank{rank}/run.json").write_text(facts)
+    (tmp_path / "job/rank1/steps.npy").write_bytes((job / "rank1/steps.npy").read_bytes())
+    (tmp_path / "job/rank1/stacks.txt").write_text("Thread 1: <wait>")
+    _, page = page_of([str(tmp_path / "job")])
+    assert "Times of steps, rank 1" in page
+    assert "Thread 1: &lt;wait&gt;" in page
+
+
 def test_several_runs_are_on_the_same_axes(job: Path, tmp_path: Path) -> None:
     _, page = page_of([str(job / "rank0"), str(job / "rank1")])
     data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])

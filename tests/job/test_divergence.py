@@ -146,18 +146,18 @@ def diverging(seed: int) -> tuple[str, int, dict[int, Facts]]:
 
 
 def test_twenty_divergences_are_named_with_their_rank() -> None:
-    named = dict[int, Divergence]()
+    named, missed = list[Divergence](), list[Any]()
     for seed in range(20):
         kind, rank, records = diverging(seed)
         found = divergence(records, hangs=True)
         if found is not None and found.ranks == [rank]:
-            named[seed] = found
+            named.append(found)
         else:
-            print(seed, kind, rank, found)
-    assert len(named) >= 18
-    said = {divergence_text(one.as_facts(), "rank") for one in named.values()}
-    assert any("has a loader that ended after" in each for each in said)
-    assert any("calls broadcast as number" in each for each in said)
+            missed.append((seed, kind, rank, found))
+    assert len(missed) <= 2, missed
+    texts = {divergence_text(one.as_facts(), "rank") for one in named}
+    assert any("has a loader that ended after" in each for each in texts)
+    assert any("calls broadcast as number" in each for each in texts)
 
 
 def test_none_is_named_in_a_hundred_healthy_jobs_cut_off_at_any_moment() -> None:
@@ -177,6 +177,13 @@ def put(did: str, **more: Any) -> Facts:
     return {"control": {"step": did.count("o"), "did": did, "collectives": []}, **more}
 
 
+def said(records: dict[int, Facts], hangs: bool = True) -> str:
+    """The first difference in words."""
+    found = divergence(records, hangs)
+    assert found is not None
+    return divergence_text(found.as_facts(), "rank")
+
+
 def test_a_rank_that_evaluates_alone_within_ddp_is_named() -> None:
     waits = {"collective": {"name": "barrier", "group": "0", "number": 4}, "file": "m.py"}
     evaluates = {"collective": {"name": "DDP"}, "file": "m.py", "line": 9}
@@ -184,9 +191,7 @@ def test_a_rank_that_evaluates_alone_within_ddp_is_named() -> None:
         0: put("ilfboxeee", idle=evaluates),
         **{rank: put("ilfbox", idle=waits) for rank in (1, 2, 3)},
     }
-    found = divergence(records, hangs=True)
-    assert found is not None
-    assert divergence_text(found.as_facts(), "rank") == (
+    assert said(records) == (
         "rank 0 makes 3 forward passes of an evaluation after step 1, "
         "the others wait in barrier number 4 of group 0: m.py:9"
     )
@@ -198,10 +203,8 @@ def test_values_marked_in_a_voirfile_come_first() -> None:
         made["control"]["same"] = [{"name": "n", "n": 1, "value": value, "where": "v.py:3"}]
         return made
 
-    found = divergence({0: same("99"), 1: same("100"), 2: same("100")}, hangs=False)
-    assert found is not None
-    said = divergence_text(found.as_facts(), "rank")
-    assert said == "rank 0 has n = 99 (value 1), the others have 100: v.py:3"
+    records = {0: same("99"), 1: same("100"), 2: same("100")}
+    assert said(records, hangs=False) == "rank 0 has n = 99 (value 1), the others have 100: v.py:3"
 
 
 def test_what_ranks_do_is_told_in_words() -> None:
@@ -243,9 +246,7 @@ def test_a_collective_beside_those_of_ddp_is_named() -> None:
         0: put("ilfbo", idle=barrier),
         **{rank: put("ilfbolf", idle={"collective": {"name": "DDP"}}) for rank in (1, 2, 3)},
     }
-    found = divergence(records, hangs=True)
-    assert found is not None
-    assert divergence_text(found.as_facts(), "rank") == (
+    assert said(records) == (
         "rank 0 waits in barrier number 1 of group 0, "
         "the others wait in a collective of DDP: m.py:9"
     )

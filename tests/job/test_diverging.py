@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from pathlib import Path
@@ -31,7 +30,7 @@ def test_of_twenty_divergences_eighteen_are_named(tmp_path: Path) -> None:
         place = Place(tmp_path / str(n))
         place.path.mkdir()
         flags = ["--no-voirfile", "--run-dir", "run", str(PROGRAM), f"{kind}-{n}", free_port()]
-        place.voir(*flags, fresh=True, env={"DIVERGING_SECONDS": "25", "HOME": os.environ["HOME"]})
+        place.voir(*flags, fresh=True, env={"DIVERGING_SECONDS": "25"})
         found = job_facts(read_run(place.path / "run")).get("job", {}).get("divergence", {})
         text = divergence_text(found, "rank") if found else "none"
         print(f"{kind}, rank {odd}: {text}")
