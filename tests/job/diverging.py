@@ -129,7 +129,8 @@ def main():
     for each in ranks:
         each.terminate()
     for each in ranks:
-        each.join()
+        each.join(5)
+        each.kill()  # gloo's destructor may wait forever, with the interpreter's lock.
 
 
 if __name__ == "__main__":
