@@ -349,9 +349,9 @@ def test_modules_and_operators_of_the_steps_asked_for(learned):
     modules = [one for one in trace.slices() if one.args.get("module") == "Linear"]
     assert len(linear) == len(modules) == 4
     for one, module in zip(linear, modules, strict=True):
-        assert module.start <= one.start
-        late = one.start + one.duration - module.start - module.duration
-        assert late <= 1_000, "to the resolution of two clocks"
+        # Its end by another clock may lie a moment after the module's.
+        middle = one.start + one.duration / 2
+        assert module.start <= one.start < middle < module.start + module.duration
     assert facts["tasks"]["train"]["rate"]["profiled"] == 2
     assert (facts["trace"]["level"], facts["trace"]["profiled"]) == ("op", 2)
 
