@@ -9,6 +9,7 @@ __instruments__ = (
     ("monitoring", "instrument_monitors", True),
     ("naming", "instrument_naming", False),
     ("observe", "instrument_observe", False),
+    ("on_end", "instrument_on_end", False),
     ("out_of_memory", "instrument_out_of_memory", True),
     ("rate", "instrument_rates", True),
     ("early_stop", "instrument_stop", False),

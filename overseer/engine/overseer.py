@@ -35,10 +35,11 @@ STRUCTURE_RING, VALUE_RING = 1 << 16, 1 << 17
 #: The capacity if there is too little memory for these.
 LEAST_RING = 1 << 8
 
-#: Options of a process that another run has started: that run shows and checks both.
+#: Options of a process that another run has started: that run shows and checks both, and tells
+#: their end.
 OF_PARENT = {
     "quiet": True, "dash": False, "strict": False, "tensorboard": None,
-    "run_dir": None, "run_dir_chosen": False,
+    "run_dir": None, "run_dir_chosen": False, "on_end": None,
 }  # fmt: skip
 
 current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)

@@ -156,14 +156,24 @@ def _user() -> int:
 
 def lives(found: Header) -> bool:
     """True if the header's process is still running."""
+    return is_alive(found.pid, found.started)
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """True if a process is still running.
+
+    Args:
+        pid: Its id, which may have been reused.
+        started: Its start time, from :func:`~overseer.clock.process_start`; 0 if unknown.
+    """
     try:
-        os.kill(found.pid, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except OSError:
         pass
-    started = process_start(found.pid)
-    return not (found.started and started) or started == found.started
+    now = process_start(pid)
+    return not (started and now) or now == started
 
 
 def remove_dead(finished: frozenset[str] = frozenset()) -> list[str]:

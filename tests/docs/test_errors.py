@@ -189,6 +189,7 @@ TOLD = {
     "trace-steps": Case("--trace --trace-steps 1000:1010 main.py",
                         GIVE + "for number in range(135): give(step=number)\n"),
     "record-unwritable": Case(script=GIVE + "give(x=1)\ngive(x=2)\n", files={"voir-runs": ""}),
+    "on-end": Case("--on-end true main.py", files={"voir-runs": ""}),
     "steps-damaged": Case("sql run 'select * from steps'", "",
                           files={**RUN, "run/metrics.jsonl": "", "run/steps.npy": "step"}),
 }  # fmt: skip
