@@ -19,7 +19,7 @@ from ..clock import monotonic, sleep
 from ..errors import clean
 from ..files import read_json
 from ..model.facts import entries, figure, main_task, ordered, part
-from ..model.hangs import hang_of
+from ..model.hangs import hang_of, shown
 from ..recorder.log import is_alive, lives, read_header
 from ..rundir.finishing import finish_run
 from ..rundir.killed import as_it_is, has_ended
@@ -138,17 +138,18 @@ class EndWatch:
         try:
             facts: Facts = job_facts(read_run(self._directory))
             failed = entries(part(facts, "job"), "failed")
-            if "job" in facts and not failed:  # Other ranks may go on.
+            if "ended" not in facts and not failed:  # Other ranks go on.
                 facts = as_it_is(self._own, dict(read_json(self._own / "run.json")))
         except Exception as error:
             return _KILLED, f"its record cannot be read: {said(error)}", None
-        text = outcome(facts).text
-        if failed:
-            first = failed[0]
-            where = f", {first['where']}" if "where" in first else ""
-            text = (
-                f"{part(facts, 'job').get('kind', 'rank')} {first['rank']}: {first['why']}{where}"
-            )
+        first, raised = (failed or [{}])[0], part(facts, "error_at")
+        text, where = outcome(facts).text, ""
+        if first:
+            text = f"{part(facts, 'job').get('kind', 'rank')} {first['rank']}: {first['why']}"
+            where = str(first.get("where", ""))
+        elif "file" in raised:
+            where = f"{raised['file']}:{raised.get('line')}"
+        text += f", {shown(where)}" if where else ""
         verdict = part(facts, "diagnosis")
         if "verdict" in verdict:
             text += f"; {verdict['verdict']}: {verdict.get('why')}"

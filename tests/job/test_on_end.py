@@ -76,6 +76,12 @@ def test_what_is_seen_only_in_the_finished_record_is_told_before_the_end(tmp_pat
     ]
 
 
+def test_the_end_comes_with_the_verdict(tmp_path: Path) -> None:
+    verdict = {"verdict": "loader-bound", "why": "loading takes 60 % of a step"}
+    ((_, why, _),) = Run(tmp_path).watch({**ENDED, "diagnosis": verdict})
+    assert why == "finished; loader-bound: loading takes 60 % of a step"
+
+
 def test_any_rank_of_a_job_may_hang(tmp_path: Path) -> None:
     run = Run(tmp_path, "rank0")
     run.write({**ENDED, "rank": 3, "idle": HANGS}, "rank3")
