@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from ..errors import VoirError
 from ..files import is_own, whole
 from ..model.comparison import THRESHOLD
 from ..model.comparison import compare as compare_sides
-from ..model.facts import main_task, number
+from ..model.facts import main_task, number, part
 from ..rundir.curves import POINTS, StepCurves, TimeCurve, step_curves, time_curves
 from ..rundir.differences import differences
 from ..rundir.killed import STACKS_FILE
 from ..rundir.reading import Run
-from ..views.comparison import ShownSide, render
+from ..views.comparison import ShownSide
 from ..views.report import sections, svg
+from ..views.report import sides as of_sides
 from ..views.report.page import (
     OVER_ROUNDS,
     OVER_STEPS,
@@ -30,6 +32,7 @@ from ..views.report.page import (
     section,
     text,
 )
+from ..views.text import cut
 from .commands import CommandParser, Terminal
 from .runs import RUN_HELP, facts_of, finished_run, run_directory, warn
 from .sides import NamedSide, sides_of
@@ -99,7 +102,7 @@ def page_of(names: Sequence[str]) -> tuple[Path, str]:
     first = Path(names[0])
     if len(names) > 1 or (first / "bench.json").exists():
         named, reference = sides_of(names, None)
-        return (first if first.is_dir() else Path()), _of_sides(named, reference)
+        return (first if first.is_dir() else Path()), _of_sides(names, named, reference)
     run = finished_run(run_directory(names[0]))
     return run.path, _of_run(run)
 
@@ -110,7 +113,9 @@ def page_of(names: Sequence[str]) -> tuple[Path, str]:
 def _of_run(run: Run) -> str:
     facts = facts_of(run)
     members = [one for one in run.ranks if one.facts] or [run]
-    shown = members[:RANKS_DRAWN]
+    late = part(main_task(facts) or {}, "straggler").get("ranks") or []
+    named = [one for one in members[RANKS_DRAWN:] if one.rank in late][: RANKS_DRAWN // 2]
+    shown = [*members[: RANKS_DRAWN - len(named)], *named]
     points = POINTS if len(shown) == 1 else FEW_POINTS
     steps = list[tuple[str, StepCurves]]()
     for one in shown:
@@ -125,7 +130,7 @@ def _of_run(run: Run) -> str:
         title = f"Times of steps, {steps[0][0]}" if run.ranks else "Times of steps"
         body.append(section(title, bars, sections.outliers(first.outliers)))
     if run.ranks:
-        body.append(_of_ranks(members, steps))
+        body.append(_of_ranks(members, facts, steps))
     body += [sections.problems(facts), sections.probes(facts), _trace(run), _stacks(members)]
     body.append(sections.provenance(members[0].facts))
     script = Path(str(facts.get("script") or run.path)).name
@@ -189,19 +194,18 @@ def _time_charts(curves: Sequence[TimeCurve]) -> Iterator[Chart]:
             yield Chart(_TITLES.get(unit, unit), OVER_TIME, unit, shown, marks=True)
 
 
-def _of_ranks(members: Sequence[Run], steps: Sequence[tuple[str, StepCurves]]) -> str:
-    kept = [(label, curves.own.y) for label, curves in steps]
-    straggler = [
-        str(task["straggler"].get("why"))
-        for task in members[0].facts.get("tasks", {}).values()
-        if isinstance(task, dict) and isinstance(task.get("straggler"), dict)
-    ]
-    drawn = ""
-    if kept and steps:
-        last = f"step {steps[0][1].n:,}"
-        drawn = svg.heat_map([name for name, _ in kept], [y for _, y in kept], "step 1", last)
-    told = "".join(f"<p>{text(each)}</p>" for each in straggler)
-    return section("Ranks", told, drawn, sections.ranks_table([one.facts for one in members]))
+def _of_ranks(
+    members: Sequence[Run], job: Mapping[str, Any], steps: Sequence[tuple[str, StepCurves]]
+) -> str:
+    """The rank that the others wait for, a map of the ranks' own times, and a table."""
+    why = part(main_task(job) or {}, "straggler").get("why")
+    verdict, drawn = part(job, "diagnosis").get("verdict"), ""
+    told = f"<p>{text(why)}</p>" if why and verdict != "straggler" else ""  # Which says it.
+    if steps:
+        names, last = [name for name, _ in steps], f"step {steps[0][1].n:,}"
+        drawn = svg.heat_map(names, [curves.own.y for _, curves in steps], "step 1", last)
+    table = sections.ranks_table([(one.rank, one.facts) for one in members], job)
+    return section("Ranks", told, drawn, table)
 
 
 def _stacks(members: Sequence[Run]) -> str:
@@ -231,7 +235,7 @@ def _trace(run: Run) -> str:
 # Several runs, or a bench
 
 
-def _of_sides(named: Sequence[NamedSide], reference: int) -> str:
+def _of_sides(names: Sequence[str], named: Sequence[NamedSide], reference: int) -> str:
     sides = [one.side for one in named]
     threshold = next((one.threshold for one in named if one.threshold is not None), THRESHOLD)
     found = compare_sides(sides, threshold, reference)
@@ -247,13 +251,15 @@ def _of_sides(named: Sequence[NamedSide], reference: int) -> str:
             if curves is not None and not one.side.control:
                 steps.append((one.side.name, curves))
     charts += _step_charts(steps, False)
-    title = " against ".join(one.named for one in named if not one.side.control)
-    said = render(found, shown, [], 100)
+    title = cut(" against ".join(names), 120)
     body = [
         f"<h1>{text(title)}</h1>",
-        section("Comparison", f"<pre>{escape(said)}</pre>"),
+        of_sides.verdicts(found, shown),
+        of_sides.pairs(found, sides),
+        of_sides.parts(found),
+        of_sides.figures(found, shown),
         _charts(charts),
-        sections.differences(found.plain, [(d.group, d.name, d.values) for d in unlike]),
+        sections.differences(found.plain, unlike),
     ]
     times = steps[0][1].times if steps else ([], [])
     return page(f"{title} · voir", body, charts, (times[0], times[1]))

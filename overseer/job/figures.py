@@ -55,7 +55,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     - in a task, ``ranks``: the least and the greatest ``rate`` and number of ``steps`` of a rank,
       the ``slowest`` rank and the ``waiting`` of the least and the most waiting one, as shares of
       their steps; of the main task also ``together``, the share of time in which all ranks wait at
-      once.
+      once, and ``each``: see :class:`~overseer.job.straggler.RankLateness`. Stages of a pipeline
+      have no ``each``, as they differ by design.
     - in the ``loss`` of a task, the ``rank`` whose loss it is: the first one that has any.
     - in the main task of a pipeline, ``pipeline``: see
       :func:`~overseer.job.stages.pipeline_of`.
@@ -78,7 +79,7 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
     main = main_task_of(members)
     steps = steps_of_members(members, main, report) if main else []
     groups, by = _groups(members, steps)
-    found, together = examine([each.of for each in steps])
+    found, together, lateness = examine([each.of for each in steps])
     places = places_of(members)
     if places and found is not None and found.kind == CONSTANT:  # Stages differ by design.
         found = straggler_in(places, [each.of for each in steps])
@@ -94,6 +95,8 @@ def job_facts(run: Run, report: Callable[[VoirError], object] = bool) -> dict[st
         tasks[main]["pipeline"] = pipeline_of(members, main)
     if main is not None and together is not None:
         tasks[main]["ranks"].setdefault("waiting", {})["together"] = together
+    if main is not None and not places and lateness:
+        tasks[main]["ranks"]["each"] = [_known(each._asdict()) for each in lateness]
     first = every[0]
     facts: dict[str, Any] = {key: first[key] for key in _OF_FIRST if key in first}
     facts["started"] = min(filter(None, (each.get("started") for each in every)), default=None)

@@ -15,7 +15,7 @@ of the other ranks'.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import exp, lgamma, log, log1p, sqrt
 from statistics import fmean, median, stdev
@@ -117,6 +117,35 @@ class Straggler(NamedTuple):
     def as_facts(self) -> dict[str, object]:
         """As in the facts of a job, without what is unknown."""
         return {key: value for key, value in self._asdict().items() if value not in (None, [])}
+
+
+class RankLateness(NamedTuple):
+    """How often the others wait for a rank, and how long.
+
+    Attributes:
+        rank: The rank.
+        last: The share of the steps examined in which its own time is the longest.
+        late: Its median lateness in these steps, in seconds; None if there are none.
+    """
+
+    rank: int
+    last: float
+    late: float | None
+
+
+class Examined(NamedTuple):
+    """What the steps of all ranks tell.
+
+    Attributes:
+        straggler: The rank that the others wait for, if any.
+        together: The share of time in which all ranks wait at once: the communication itself. None
+            if no rank waits.
+        each: For each rank, how late it is; empty with too few steps.
+    """
+
+    straggler: Straggler | None = None
+    together: float | None = None
+    each: Sequence[RankLateness] = ()
 
 
 class _Aligned:
@@ -225,22 +254,20 @@ def find_straggler(steps: Sequence[RankSteps]) -> Straggler | None:
     Args:
         steps: The steps of each rank; at least two ranks.
     """
-    return examine(steps)[0]
+    return examine(steps).straggler
 
 
-def examine(steps: Sequence[RankSteps]) -> tuple[Straggler | None, float | None]:
-    """The rank that the others wait for, and the share of time in which all ranks wait at once.
-
-    The second is the communication itself. Each is None if there is none, or too few steps.
+def examine(steps: Sequence[RankSteps]) -> Examined:
+    """The rank that the others wait for, and what all ranks' steps tell of their waits.
 
     Args:
-        steps: The steps of each rank; at least two ranks.
+        steps: The steps of each rank.
     """
     if len(steps) < 2:
-        return None, None
+        return Examined()
     aligned = _Aligned(steps)
     if len(aligned.ranks) < 2 or len(aligned.numbers) < LEAST_STEPS or aligned.typical <= 0:
-        return None, None
+        return Examined()
     constant = _constant(aligned)
     late = _late_places(aligned)
     found = [*constant, *_recurring(aligned, late)]
@@ -249,10 +276,19 @@ def examine(steps: Sequence[RankSteps]) -> tuple[Straggler | None, float | None]
         ranked = sorted(constant, key=lambda each: -each.late)
         chosen = ranked[0]._replace(indices=[each.indices[0] for each in ranked])
     together = sum(aligned.together) / (sum(aligned.together) + sum(aligned.longest))
-    return (
+    return Examined(
         _finding(aligned, chosen, late) if chosen is not None else None,
         together if aligned.waited else None,
+        [*_each(aligned)],
     )
+
+
+def _each(aligned: _Aligned) -> Iterator[RankLateness]:
+    for rank, own, late in zip(aligned.ranks, aligned.own, aligned.late, strict=True):
+        columns = zip(own, aligned.longest, late, strict=True)
+        then = [behind for time, longest, behind in columns if time == longest]
+        share = len(then) / len(aligned.numbers)
+        yield RankLateness(rank, share, median(then) / 1e9 if then else None)
 
 
 # Constant

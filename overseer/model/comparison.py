@@ -249,6 +249,36 @@ def _quartiles(runs: Sequence[Facts]) -> Interval | None:
     return (q1, q3) if q1 is not None and q3 is not None else None
 
 
+def _deciding(rows: Sequence[ComparedFigure], places: Sequence[int]) -> ComparedFigure | None:
+    """The row of a task that decides on sides: steady rates if all runs have them."""
+    found = {row.figure.path: row for row in rows}
+    steady = found.get("rate.steady")
+    if steady is not None and all(None not in steady.values[place] for place in places):
+        return steady
+    return found.get("rate.wall")
+
+
+def pair_ratios(
+    found: Comparison, sides: Sequence[ComparedSide], verdict: TaskVerdict
+) -> list[tuple[int, float]]:
+    """The round, or number, of each pair of runs that a verdict is from, and their ratio.
+
+    Args:
+        found: The comparison.
+        sides: What was compared.
+        verdict: One of its verdicts.
+    """
+    reference, place = found.reference, found.sides.index(verdict.side)
+    rows = [row for row in found.rows if row.task == verdict.task]
+    row = _deciding(rows, (reference, place))
+    rounds, ratios = sides[place].rounds, list[tuple[int, float]]()
+    for at, (a, b) in enumerate(pairs_of(sides[reference], sides[place]), 1):
+        before, after = (row.values[reference][a], row.values[place][b]) if row else (None, None)
+        if before and after:
+            ratios.append((rounds[b] if rounds else at, after / before))
+    return ratios
+
+
 class _Judge:
     """Decides on the sides of a task, by the steady rate, or else by the overall rate.
 
@@ -276,11 +306,11 @@ class _Judge:
             against: Its pairs with the control.
         """
         every = [*self._tasks[self._reference], *self._tasks[place]]
-        steady = all(number(facts, "rate.steady") is not None for facts in every)
-        path, which = ("rate.steady", "steady rate") if steady else ("rate.wall", "overall rate")
-        values = next((row.values for row in self._rows if row.figure.path == path), None)
-        if values is None:
+        row = _deciding(self._rows, (self._reference, place))
+        if row is None:
             return UNDECIDED, "a side has no rate", None, None, None
+        which = "steady rate" if row.figure.path == "rate.steady" else "overall rate"
+        values = row.values
         if len({str(facts.get("units")) for facts in every}) > 1:
             return UNDECIDED, "their units differ", None, None, None
         found = self._against_reference(values, place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from overseer.errors import VoirError
 from overseer.model.decimate import extremes
 from overseer.rundir.curves import step_curves, time_curves
 from overseer.rundir.reading import read_run
+from overseer.views.report import sections
 from tests.job.simulate import SimulatedJob, Slow
 
 from .browser import Browser
 from .said import said
+from .test_compare import bench
 
 #: A name that ends an element, and one that a terminal would obey.
 HOSTILE = "</script><b id=hostile>\x1b[31m"
@@ -98,7 +101,7 @@ def test_a_browser_draws_it_alone_and_zooms_all_charts_together(job: Path, tmp_p
         assert drawn == str(page.value("document.querySelectorAll('.plot canvas').length"))
         assert int(drawn) >= 6
         assert page.value("document.getElementById('hostile')") is None
-        shown = "[...document.querySelectorAll('figure')].map((it) => it.dataset.shown)"
+        shown = "[...document.querySelectorAll('#charts figure')].map((it) => it.dataset.shown)"
         whole = page.value(shown)
         page.value("document.querySelector('a[data-step]').click()")
         zoomed = page.until(shown, lambda now: now[-1] != whole[-1])
@@ -123,6 +126,49 @@ def test_a_first_rank_without_steps_is_no_obstacle(job: Path, tmp_path: Path) ->
     _, page = page_of([str(tmp_path / "job")])
     assert "Times of steps, rank 1" in page
     assert "Thread 1: &lt;wait&gt;" in page
+
+
+def rows(page: str, caption: str) -> list[list[str]]:
+    """The texts of the cells of a table."""
+    table = page.partition(f"<caption>{caption}</caption>")[2].partition("</table>")[0]
+    lines = re.findall("<tr.*?</tr>", table)
+    return [re.findall("<t[hd][^>]*>(.*?)</t[hd]>", line) for line in lines]
+
+
+def test_each_rank_of_a_job_has_its_share_of_the_waits(job: Path) -> None:
+    _, page = page_of([str(job)])
+    head, *found = rows(page, "Ranks")
+    each = [dict(zip(head, row, strict=True)) for row in found]
+    assert [row["rank"] for row in each] == ["0", "1"]
+    shares = [float(row["slowest in steps"].removesuffix(" %")) for row in each]
+    assert shares[1] > 90 > 10 > shares[0]
+    assert sum(shares) == pytest.approx(100, abs=1)
+    assert float(each[1]["then behind by"].removesuffix(" ms")) == pytest.approx(50, rel=0.2)
+    assert float(each[0]["waiting"].removesuffix(" %")) > 15
+    many = [(rank, {}) for rank in range(1000)]
+    late = {"each": [{"rank": rank, "last": rank / 1000} for rank in range(1000)]}
+    table = sections.ranks_table(many, {"tasks": {"train": {"steps": 9, "ranks": late}}})
+    assert [row[0] for row in rows(table, "Ranks")[1:]] == [*map(str, range(936, 1000))]
+    assert "64 of 1,000 ranks" in table
+
+
+def test_a_bench_has_a_mark_for_each_pair_and_the_parts_that_explain(tmp_path: Path) -> None:
+    bench(tmp_path / "bench", 0.96)
+    for n in range(1, 5):
+        file = tmp_path / f"bench/B/{n}/run.json"
+        facts = json.loads(file.read_text())
+        facts["tasks"]["train"]["breakdown"]["loading"] += 1863 * 0.0041
+        file.write_text(json.dumps(facts))
+    _, page = page_of([str(tmp_path / "bench")])
+    assert page.count("<circle") == 8  # Four pairs with B, and four of the reference with itself.
+    assert "<title>round 3: -4.1 %</title>" in page
+    assert "A2 (control)" in page
+    assert "the grey band the threshold of 2 %" in page
+    assert "loading +4.1 of +4.1 ms" in page
+    assert rows(page, "train: rate against A")[1][2] == "4 pairs"
+    assert rows(page, "train")[0] == ["train", "A, of 4", "B, of 4", "B against A"]
+    _, page = page_of([str(tmp_path / "bench/A/1"), str(tmp_path / "bench/B/1")])
+    assert ("<circle" in page, "one run a side: no verdict" in page) == (False, True)
 
 
 def test_several_runs_are_on_the_same_axes(job: Path, tmp_path: Path) -> None:

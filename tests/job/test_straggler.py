@@ -19,6 +19,7 @@ from overseer.job.straggler import (
     ROTATING,
     RankSteps,
     Straggler,
+    examine,
     find_straggler,
 )
 from tests.job.simulate import STEP, SimulatedJob, Slow
@@ -152,6 +153,16 @@ def test_a_single_long_delay_is_a_one_off(part: str) -> None:
         assert (straggler.kind, straggler.rank, straggler.part) == (ONE_OFF, rank, part)
         assert (straggler.first, straggler.steps, straggler.last) == (77, 1, 1.0)
         assert straggler.late == pytest.approx(2, rel=0.05)
+
+
+def test_each_rank_has_its_share_of_the_steps_and_what_it_is_late_by() -> None:
+    each = examine(job(3, slow=[Slow(5, 0.5, every=4)]).rank_steps()).each
+    assert [one.rank for one in each] == [*range(8)]
+    assert sum(one.last for one in each) == pytest.approx(1)
+    latest = max(each, key=lambda one: one.last)
+    assert (latest.rank, latest.last) == (5, pytest.approx(1 / 4 + 3 / 4 / 8, rel=0.3))
+    assert latest.late is not None and latest.late > 0.03
+    assert examine([]).each == ()
 
 
 def test_without_collectives_durations_are_compared() -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ...errors import clean
 from ...model.facts import duration, figure, size
+from ..text import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: What the x axis of a chart shows.
 OVER_STEPS, OVER_TIME, OVER_ROUNDS = "step", "time", "round"
+#: Rows of a table, and characters of a cell.
+MOST_ROWS, MOST_TEXT = 400, 1000
 #: Digits of a number in the page's JSON.
 DIGITS = 5
 _HERE = Path(__file__).parent
@@ -70,7 +73,7 @@ def section(title: str, *content: str) -> str:
     return f"<section><h2>{text(title)}</h2>{inner}</section>" if inner else ""
 
 
-def rows_table(rows: Iterable[Row]) -> str:
+def rows_table(caption: str, rows: Iterable[Row]) -> str:
     """Labelled rows, as the summary has them."""
     made = []
     for row in rows:
@@ -78,34 +81,52 @@ def rows_table(rows: Iterable[Row]) -> str:
             sub = ' class="sub"' if row.depth else ""
             label = text(row.label.lstrip("└ "))
             made.append(f'<tr{sub}><th scope="row">{label}</th><td>{pieces(row.pieces)}</td></tr>')
-    return f"<table>{''.join(made)}</table>" if made else ""
+    return _table(caption, made, 2)
 
 
 def pieces(shown: Iterable[Piece]) -> str:
     """Styled pieces of text."""
     return " · ".join(
-        f'<span class="{piece.style or "plain"}">{text(piece.text)}</span>' for piece in shown
+        f'<span class="{piece.style or "plain"}">{text(cut(piece.text, MOST_TEXT))}</span>'
+        for piece in shown
     )
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """A table of texts.
+def table(
+    caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()
+) -> str:
+    """A table of texts; empty without rows.
 
     Args:
+        caption: What it has, for who cannot see the heading above it.
         head: The columns' names.
-        rows: The texts of their cells, which are escaped here.
+        rows: The texts of their cells, which are escaped here; the first one names the row.
         right: The places of columns of numbers.
     """
     classes = [' class="n"' if at in right else "" for at in range(len(head))]
     names = "".join(
         f'<th scope="col"{c}>{text(name)}</th>' for c, name in zip(classes, head, strict=True)
     )
-    made = [
-        "".join(f"<td{c}>{text(cell)}</td>" for c, cell in zip(classes, row, strict=True))
-        for row in rows
-    ]
-    lines = "".join(f"<tr>{row}</tr>" for row in made)
-    return f'<div class="scroll"><table><tr>{names}</tr>{lines}</table></div>' if made else ""
+    made = []
+    for row in rows:
+        first, *cells = (
+            f"{c}>{text(cut(cell, MOST_TEXT))}" for c, cell in zip(classes, row, strict=True)
+        )
+        rest = "".join(f"<td{cell}</td>" for cell in cells)
+        made.append(f'<tr><th scope="row"{first}</th>{rest}</tr>')
+    return _table(caption, made, len(head), f"<thead><tr>{names}</tr></thead>")
+
+
+def _table(caption: str, rows: Sequence[str], columns: int, head: str = "") -> str:
+    left = len(rows) - MOST_ROWS
+    more = f'<tr><td colspan="{columns}">and {left:,} more</td></tr>' if left > 0 else ""
+    kind = ' class="plain"' if head else ""
+    return (
+        f'<div class="scroll"><table{kind}><caption>{text(caption)}</caption>{head}'
+        f"<tbody>{''.join(rows[:MOST_ROWS])}{more}</tbody></table></div>"
+        if rows
+        else ""
+    )
 
 
 def page(
@@ -152,7 +173,7 @@ def figures(charts: Sequence[Chart]) -> str:
     """The places of charts, each with a table of its lines for who cannot see it."""
     made = [
         f'<figure id="chart{number}" role="group" aria-label="{text(chart.title)}">'
-        f"<figcaption><h3>{text(chart.title)}{_unit(chart.unit)}</h3>"
+        f"<figcaption><h3>{text(chart.title)} {_axes(chart)}</h3>"
         '<span class="controls"></span></figcaption>'
         '<div class="plot"></div><div class="legend" aria-hidden="true"></div>'
         f"<details><summary>as a table</summary>{_extent(chart)}</details></figure>"
@@ -166,10 +187,11 @@ def figures(charts: Sequence[Chart]) -> str:
     return f'{missing}{hint}<div class="charts">{"".join(made)}</div>' if made else ""
 
 
-def _unit(unit: str) -> str:
-    """The unit, unless the axis shows it."""
-    plain = unit in ("s", "1") or unit.startswith("B")
-    return "" if plain else f' <small class="dim">{text(unit)}</small>'
+def _axes(chart: Chart) -> str:
+    """What the axes show: the unit, unless the axis has it, and the kind of x."""
+    plain = chart.unit in ("s", "1") or chart.unit.startswith("B")
+    unit = "" if plain else f"{text(chart.unit)} "
+    return f'<small class="dim">{unit}by {chart.x}</small>'
 
 
 def _extent(chart: Chart) -> str:
@@ -182,7 +204,8 @@ def _extent(chart: Chart) -> str:
         for line in chart.lines
         if line.y
     ]
-    return table(["", "first", "least", "greatest", "last"], rows, (1, 2, 3, 4))
+    names = ["line", "first", "least", "greatest", "last"]
+    return table(chart.title, names, rows, (1, 2, 3, 4))
 
 
 def value_text(value: float, unit: str) -> str:

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ...errors import clean
-from ...model.facts import duration, entries, part
+from ...model.facts import (
+    breakdown,
+    duration,
+    entries,
+    main_task_name,
+    number,
+    part,
+    percent,
+    rates,
+    size,
+)
 from ..summary import summary_rows
 from .page import pieces, rows_table, section, table, text
 
@@ -16,8 +28,8 @@ if TYPE_CHECKING:
 
 #: Rows of the summary that have a place of their own on the page.
 _ELSEWHERE = ("verdict", "next", "record")
-#: Values of the provenance that are shown, and the characters of each.
-_MOST, _LONG = 400, 300
+#: Rows of the table of ranks.
+RANK_ROWS = 64
 #: Parts of the provenance that are long, and shown folded.
 _FOLDED = ("packages", "env")
 
@@ -26,10 +38,10 @@ def head(facts: Facts) -> str:
     """Title, verdict, and the rows of the summary."""
     first, rows = summary_rows(facts)
     kept = [row for row in rows if row.label.strip("└ ") not in _ELSEWHERE]
-    title = clean(facts.get("name") or facts.get("script") or "run")
+    title = clean(facts.get("name") or Path(str(facts.get("script") or "run")).name)
     return (
         f"<h1>{text(title)}</h1><p>{pieces(first)}</p>{_verdict(facts)}"
-        f"{section('Figures', rows_table(kept))}"
+        f"{section('Figures', rows_table('Figures', kept))}"
     )
 
 
@@ -50,7 +62,8 @@ def problems(facts: Facts) -> str:
         [str(one.get(key) or "") for key in ("who", "what", "where", "remedy")]
         for one in entries(facts, "problems")
     ]
-    return section("Problems", table(["", "what", "where", "what to do"], rows))
+    names = ["who", "what", "where", "what to do"]
+    return section("Problems", table("Problems", names, rows))
 
 
 def probes(facts: Facts) -> str:
@@ -60,7 +73,7 @@ def probes(facts: Facts) -> str:
          str(one.get("where") or "")]
         for one in entries(facts, "probes")
     ]  # fmt: skip
-    return section("Probes", table(["selector", "state", "fired", "where"], rows, (2,)))
+    return section("Probes", table("Probes", ["selector", "state", "fired", "where"], rows, (2,)))
 
 
 def outliers(longest: Sequence[tuple[int, float]]) -> str:
@@ -72,40 +85,52 @@ def outliers(longest: Sequence[tuple[int, float]]) -> str:
     return f"<p>The longest: {links}</p>" if links else ""
 
 
-def ranks_table(members: Sequence[Facts]) -> str:
-    """A row for each process of a job."""
+def ranks_table(members: Sequence[tuple[int, Facts]], job: Facts) -> str:
+    """A row for each process of a job; of many, the rows of those that are latest most often.
+
+    Args:
+        members: The rank and the facts of each.
+        job: Those of all together.
+    """
+    main = str(main_task_name(job))
+    late = {one.get("rank"): one for one in entries(part(job, "tasks", main, "ranks"), "each")}
+    latest = sorted(members, key=lambda it: -(number(late.get(it[0]), "last") or 0.0))[:RANK_ROWS]
     rows = []
-    for facts in members:
-        tasks = part(facts, "tasks")
-        task = max(map(dict, tasks.values()), key=lambda it: it.get("steps") or 0, default={})
+    for rank, facts in sorted(latest, key=lambda it: it[0]):
+        task = part(facts, "tasks", main)
         rate, step = part(task, "rate"), part(task, "step_seconds")
-        shown = rate.get("steady") or rate.get("wall")
         rows.append(
             [
-                str(facts.get("rank", "")),
+                str(rank),
                 str(part(facts, "provenance").get("hostname") or ""),
                 f"{task.get('steps') or 0:,}",
-                f"{shown:,.4g}" if isinstance(shown, (int, float)) else "",
+                "".join(rates(rate.get("steady") or rate.get("wall"))),
                 duration(step.get("median")) or "",
                 duration(step.get("max")) or "",
+                percent(number(late.get(rank), "last")) or "",
+                duration(number(late.get(rank), "late")) or "",
+                percent(breakdown(task).get("communication")) or "",
                 clean(facts.get("ended_by") or facts.get("error") or facts.get("now") or "ended"),
             ]
         )
-    names = ["rank", "host", "steps", "items/s", "median step", "longest step", "end"]
-    return table(names, rows, (0, 2, 3, 4, 5))
+    names = ["rank", "host", "steps", f"{part(job, 'tasks', main).get('units') or 'items'}/s"]
+    names += ["median step", "longest step", "slowest in steps", "then behind by", "waiting", "end"]
+    few = f"the {RANK_ROWS} of {len(members):,} ranks that are last most often"
+    more = f"<p>{few}</p>" if len(members) > RANK_ROWS else ""
+    return table("Ranks", names, rows, (0, *range(2, 9))) + more
 
 
 def provenance(facts: Facts) -> str:
     """Where and how the run was made."""
     found = [*_flat("", part(facts, "provenance"))]
     plain = [each for each in found if each[0].partition(".")[0] not in _FOLDED]
-    made = table(["", ""], plain[:_MOST])
+    made = table("Provenance", ["fact", "value"], plain)
     for name in _FOLDED:
         inside = [each for each in found if each[0].partition(".")[0] == name]
         if inside:
             made += (
                 f"<details><summary>{name}: {len(inside):,}</summary>"
-                f"{table(['', ''], inside[:_MOST])}</details>"
+                f"{table(name, ['name', 'value'], inside)}</details>"
             )
     return section("Provenance", made)
 
@@ -113,7 +138,7 @@ def provenance(facts: Facts) -> str:
 def differences(names: Sequence[str], unlike: Sequence[tuple[str, str, list[str]]]) -> str:
     """What differs between sides."""
     rows = [[group, name, *values] for group, name, values in unlike]
-    return section("What was different", table(["", "", *names], rows))
+    return section("What was different", table("Differences", ["kind", "name", *names], rows))
 
 
 def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -124,5 +149,7 @@ def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         elif isinstance(one, list) and one and isinstance(one[0], dict):
             for at, each in enumerate(one):
                 yield from _flat(f"{name}.{at}.", each)
+        elif name.endswith("memory") or name == "memory.total":
+            yield name, size(one) or ""
         elif one not in (None, "", [], {}):
-            yield name, clean(one)[:_LONG]
+            yield name, clean(one)
