@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ..model.catalogue import RATE
 from ..model.comparison import THRESHOLD, ComparedFigure, Comparison
 from ..model.comparison import compare as compare_sides
-from ..model.facts import at
 from ..model.trimmed import Trimmed, trimmed
 from ..rundir.differences import GROUPS, Difference, differences
-from ..rundir.git import diff_size, repository
+from ..rundir.git import diff_size
 from ..rundir.observations import observed_rates
 from ..rundir.reading import read_run
 from ..views.comparison import ShownSide, render
 from ..views.comparison_markdown import markdown
 from .commands import CommandParser, Terminal, within
 from .runs import warn
-from .sides import NamedSide, sides_of
+from .sides import NamedSide, between_commits, commits_differ, sides_of
 
-#: Time limit of git, for the size of a diff.
-GIT_SECONDS = 2.0
 Facts = Mapping[str, Any]
 _ABOUT = """\
 Compare runs with the first one: rates, shares, times, losses, memory, and how the runs differ. A
@@ -68,7 +63,8 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
     threshold = _threshold(options.threshold, named)
     found = compare_sides(sides, threshold, reference)
     plain = [side.runs for side in sides if not side.control]
-    unlike = [*differences(plain), *_diff_sizes(plain, found)]
+    sizes = between_commits(plain, found, diff_size)
+    unlike = [*differences(plain), *commits_differ(sizes)]
     unlike.sort(key=lambda one: GROUPS.index(one.group))
     pooled = _pooled(named, found) if options.trim else None
     shown = [ShownSide(one.named, one.side.runs) for one in named]
@@ -85,26 +81,6 @@ def _threshold(percent: float | None, named: Sequence[NamedSide]) -> float:
     if percent is not None:
         return percent / 100
     return next((one.threshold for one in named if one.threshold is not None), THRESHOLD)
-
-
-def _diff_sizes(sides: Sequence[Sequence[Facts]], found: Comparison) -> Iterator[Difference]:
-    """The size of each side's diff against the reference, from the current directory's repository.
-
-    Not from a directory that a record names: it may be another user's.
-    """
-    commits = [{str(at(run, "provenance.git.sha")) for run in side} for side in sides]
-    first = commits[found.plain.index(found.sides[found.reference])]
-    top = repository(Path.cwd())
-    if top is None or len(first) > 1 or all(each == first for each in commits):
-        return
-    sizes = [
-        diff_size(top, (*first, *each), os.environ, GIT_SECONDS)
-        if each != first and len(each) == 1
-        else ""
-        for each in commits
-    ]
-    if any(sizes):
-        yield Difference("code", "git.diff", [size or "-" for size in sizes])
 
 
 def _pooled(named: Sequence[NamedSide], found: Comparison) -> dict[str, list[Trimmed | None]]:

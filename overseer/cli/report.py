@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import VoirError
-from ..files import is_own, whole
-from ..model.comparison import THRESHOLD
+from ..files import is_own, read, whole
+from ..model.comparison import THRESHOLD, Comparison
 from ..model.comparison import compare as compare_sides
-from ..model.facts import main_task, number, part
+from ..model.facts import at, main_task, number, part
 from ..rundir.curves import POINTS, StepCurves, TimeCurve, step_curves, time_curves
-from ..rundir.differences import differences
+from ..rundir.differences import GROUPS, differences
+from ..rundir.git import diff
 from ..rundir.killed import STACKS_FILE
+from ..rundir.provenance import DIFF_FILE
 from ..rundir.reading import Run
 from ..views.comparison import ShownSide
 from ..views.report import sections, svg
@@ -35,7 +37,7 @@ from ..views.report.page import (
 from ..views.text import cut
 from .commands import CommandParser, Terminal
 from .runs import RUN_HELP, facts_of, finished_run, run_directory, warn
-from .sides import NamedSide, sides_of
+from .sides import NamedSide, between_commits, commits_differ, sides_of
 
 _ABOUT = """\
 Write a page about a run, a job or a bench, or about several runs beside each other: one file of
@@ -132,6 +134,7 @@ def _of_run(run: Run) -> str:
     if run.ranks:
         body.append(_of_ranks(members, facts, steps))
     body += [sections.problems(facts), sections.probes(facts), _trace(run), _stacks(members)]
+    body.append(section("Uncommitted changes", _uncommitted(members[0])))
     body.append(sections.provenance(members[0].facts))
     script = Path(str(facts.get("script") or run.path)).name
     title = f"{facts.get('name') or script} · voir"
@@ -219,6 +222,15 @@ def _stacks(members: Sequence[Run]) -> str:
     return section("Stacks", made)
 
 
+def _uncommitted(run: Run, of: str = "") -> str:
+    """The diff that a run recorded, folded."""
+    with suppress(OSError):
+        found = read(run.path / DIFF_FILE).decode("utf-8", "replace")
+        size = str(at(run.facts, "provenance.git.changes") or DIFF_FILE)
+        return sections.diff(f"{of}{size}", found, f"{run.path / DIFF_FILE}")
+    return ""
+
+
 def _trace(run: Run) -> str:
     found = [one for one in run.ranks or (run,) if (one.path / "trace.pftrace").exists()]
     if not found:
@@ -239,16 +251,16 @@ def _of_sides(names: Sequence[str], named: Sequence[NamedSide], reference: int) 
     sides = [one.side for one in named]
     threshold = next((one.threshold for one in named if one.threshold is not None), THRESHOLD)
     found = compare_sides(sides, threshold, reference)
-    unlike = differences([side.runs for side in sides if not side.control])
     shown = [ShownSide(one.named, one.side.runs) for one in named]
     charts = [*_rounds(named)]
-    steps = list[tuple[str, StepCurves]]()
-    for one in named[:SIDES_DRAWN]:
+    firsts, steps = list[tuple[str, Run]](), list[tuple[str, StepCurves]]()
+    for one in [one for one in named if not one.side.control][:SIDES_DRAWN]:
         with suppress(VoirError):
             run = finished_run(Path(one.paths[0]))
             first = (run.ranks or (run,))[0]
+            firsts.append((one.side.name, first))
             curves = step_curves(first, None, warn, POINTS // 2, whole=False)
-            if curves is not None and not one.side.control:
+            if curves is not None:
                 steps.append((one.side.name, curves))
     charts += _step_charts(steps, False)
     title = cut(" against ".join(names), 120)
@@ -259,10 +271,31 @@ def _of_sides(names: Sequence[str], named: Sequence[NamedSide], reference: int) 
         of_sides.parts(found),
         of_sides.figures(found, shown),
         _charts(charts),
-        sections.differences(found.plain, unlike),
+        _different([one.runs for one in sides if not one.control], found, firsts),
     ]
     times = steps[0][1].times if steps else ([], [])
     return page(f"{title} · voir", body, charts, (times[0], times[1]))
+
+
+def _different(
+    sides: Sequence[Sequence[Mapping[str, Any]]],
+    found: Comparison,
+    firsts: Sequence[tuple[str, Run]],
+) -> str:
+    """What differs between the sides, and the diffs of their code, as far as they are known."""
+    unlike = differences(sides)
+    diffs = between_commits(sides, found, diff)
+    sizes = [each[0] if each else "" for each in diffs]
+    unlike = [*unlike, *commits_differ(sizes)]
+    unlike.sort(key=lambda one: GROUPS.index(one.group))
+    reference = found.sides[found.reference]
+    code = [
+        sections.diff(f"{reference} to {name}, commits: {each[0]}", each[1], "git diff")
+        for name, each in zip(found.plain, diffs, strict=True)
+        if each
+    ]
+    code += [_uncommitted(run, f"{name}, uncommitted: ") for name, run in firsts]
+    return sections.differences(found.plain, unlike, *code)
 
 
 def _rounds(named: Sequence[NamedSide]) -> Iterator[Chart]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..bench import record
 from ..bench.baseline import DIRECTORY
@@ -14,15 +15,21 @@ from ..bench.sides import CONTROL
 from ..errors import UsageError, VoirError
 from ..model.catalogue import RUN_METRICS, TASK_METRICS
 from ..model.comparability import ComparedSide
-from ..model.facts import entries, number, part
+from ..model.facts import at, entries, number, part
+from ..rundir.differences import Difference
+from ..rundir.git import is_commit, repository
 from ..rundir.losses import losses_by_step
 from ..rundir.reading import Metrics, Run
 from .runs import facts_of, finished_run, is_run, labelled, run_directory, warn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..model.comparison import Comparison
     from ..model.facts import Facts
 
+T = TypeVar("T")
+#: Time limit of git, for a diff.
+GIT_SECONDS = 2.0
 #: Runs of a side whose losses are read.
 MOST_CURVES = 10
 
@@ -69,14 +76,48 @@ def sides_of(names: Sequence[str], baseline: str | None) -> tuple[list[NamedSide
     )
 
 
+def between_commits(
+    sides: Sequence[Sequence[Facts]],
+    found: Comparison,
+    diff: Callable[[Path, Sequence[str], Mapping[str, str], float], T],
+) -> list[T | None]:
+    """The diff from the reference's commit to that of each side, by the current directory's git.
+
+    Not that of a directory that a record names: it may be another user's.
+
+    Args:
+        sides: The facts of the runs of each side that is no control.
+        found: Their comparison.
+        diff: Asks git: the repository, two commits, the environment, seconds.
+
+    Returns:
+        None for a side of the same commit, or of none or several.
+    """
+    commits = [{str(at(run, "provenance.git.sha")) for run in side} for side in sides]
+    ones = [each.pop() if len(each) == 1 else "" for each in commits]
+    first = ones[found.plain.index(found.sides[found.reference])]
+    top = repository(Path.cwd())
+    return [
+        diff(top, (first, one), os.environ, GIT_SECONDS)
+        if top is not None and one != first and is_commit(first) and is_commit(one)
+        else None
+        for one in ones
+    ]
+
+
+def commits_differ(sizes: Sequence[str | None]) -> list[Difference]:
+    """The sizes of the diffs of :func:`between_commits` as a difference, if there is one."""
+    return [Difference("code", "git.diff", [it or "-" for it in sizes])] if any(sizes) else []
+
+
 def _lettered(every: Sequence[NamedSide]) -> list[NamedSide]:
     """The sides, named A, B, ...; a control as the side that it repeats: A2."""
     made = list[NamedSide]()
     letters, first = iter(ascii_uppercase), dict[str, str]()
-    for at, one in enumerate(every):
+    for place, one in enumerate(every):
         bench = one.side.bench
         control = one.side.control and bench in first  # Without its reference it is any side.
-        name = f"{first[bench]}2" if control else next(letters, f"S{at + 1}")
+        name = f"{first[bench]}2" if control else next(letters, f"S{place + 1}")
         first.setdefault(bench, name)
         made.append(one._replace(side=one.side._replace(name=name, control=control)))
     return made

@@ -1,4 +1,4 @@
-"""Finds a script's commit, and whether its repository is dirty."""
+"""Finds a script's commit, and what is not committed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from .redact import redact
+
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 # Runs no program from the repository's configuration, and does not write to the repository.
 _QUIET = (
@@ -16,14 +18,23 @@ _QUIET = (
     "-c", "core.untrackedCache=false",
 )  # fmt: skip
 # Runs no program that the repository's configuration names for its files.
-_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules", "--shortstat")
+_DIFF = (
+    "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules", "--shortstat",
+)  # fmt: skip
 _COUNTS = re.compile(r"(\d+) (file|insertion|deletion)")
+#: Characters of a diff that are kept.
+MOST_DIFF = 200_000
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules")
 
 
 def repository(start: Path) -> Path | None:
     """The nearest directory with ``.git``, from ``start`` upwards."""
     return next((at for at in (start, *start.parents) if os.path.lexists(at / ".git")), None)
+
+
+def is_commit(name: str) -> bool:
+    """Whether a text is the whole name of a commit, and no option or branch."""
+    return _SHA.match(name) is not None
 
 
 def head(top: Path) -> dict[str, str]:
@@ -65,7 +76,7 @@ def _read(path: Path) -> str:
 def state(
     top: Path, script: Path | None, environ: Mapping[str, str], seconds: float
 ) -> dict[str, object]:
-    """``sha``, ``branch``, ``dirty`` and ``changes`` as git reports them.
+    """``sha``, ``branch``, ``dirty``, ``changes`` and their ``diff`` as git reports them.
 
     Empty if it fails or is too slow.
 
@@ -75,22 +86,23 @@ def state(
         environ: The environment, passed on without variables that redirect git.
         seconds: Time limit.
     """
-    said = _ask(top, _STATUS, environ, seconds)
-    if said is None:
+    told = _ask(top, _STATUS, environ, seconds)
+    if told is None:
         return {}
+    said = told.splitlines()
     facts: dict[str, object] = {}
     for line in said:
         for mark, name in (("# branch.oid ", "sha"), ("# branch.head ", "branch")):
             if line.startswith(mark) and "(" not in line:  # "(initial)", "(detached)"
                 facts[name] = line.removeprefix(mark)
     listing = ("ls-files", "--", f":(literal){script}")
-    untracked = script is not None and _ask(top, listing, environ, seconds) == []
+    untracked = script is not None and _ask(top, listing, environ, seconds) == ""
     facts["dirty"] = untracked or any(not line.startswith("#") for line in said)
     if untracked:
         facts["script"] = "untracked"
     if any(not line.startswith("#") for line in said):
-        changes = diff_size(top, ("HEAD",), environ, seconds)
-        facts |= {"changes": changes} if changes else {}
+        changes, text = diff(top, ("HEAD",), environ, seconds)
+        facts |= {"changes": changes, "diff": text} if changes else {}
     return facts
 
 
@@ -103,8 +115,24 @@ def diff_size(top: Path, commits: Sequence[str], environ: Mapping[str, str], sec
         environ: The environment, passed on without variables that redirect git.
         seconds: Time limit.
     """
-    said = _ask(top, (*_DIFF, *commits, "--"), environ, seconds)
-    found = {what: int(n) for n, what in _COUNTS.findall(said[0])} if said else {}
+    return _size(_ask(top, (*_DIFF, *commits, "--"), environ, seconds) or "")
+
+
+def diff(
+    top: Path, commits: Sequence[str], environ: Mapping[str, str], seconds: float
+) -> tuple[str, str]:
+    """The size of a diff, and its text, without what looks like a secret.
+
+    Args:
+        top, commits, environ, seconds: As for :func:`diff_size`.
+    """
+    said = _ask(top, (*_DIFF, "--patch", *commits, "--"), environ, seconds) or ""
+    size, _, text = said.partition("\n")
+    return _size(size), redact(text[:MOST_DIFF].lstrip("\n"))
+
+
+def _size(said: str) -> str:
+    found = {what: int(n) for n, what in _COUNTS.findall(said)}
     if not found:
         return ""
     files, added, removed = (found.get(what, 0) for what in ("file", "insertion", "deletion"))
@@ -113,8 +141,8 @@ def diff_size(top: Path, commits: Sequence[str], environ: Mapping[str, str], sec
 
 def _ask(
     top: Path, command: tuple[str, ...], environ: Mapping[str, str], seconds: float
-) -> list[str] | None:
-    """The lines of git's output; None if it fails or is too slow."""
+) -> str | None:
+    """Git's output; None if it fails or is too slow."""
     import subprocess
 
     # GIT_DIR and the like, as set inside hooks, would select another repository.
@@ -133,4 +161,4 @@ def _ask(
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return done.stdout.decode("utf-8", "replace").splitlines()
+    return done.stdout.decode("utf-8", "replace")

@@ -24,6 +24,8 @@ from .redact import redact_arguments, relevant_environment
 
 #: Longest wait for the slow facts at the end of a run, in seconds.
 SLOW_FACTS_SECONDS = 0.15
+#: The file in a run's directory with what is not committed.
+DIFF_FILE = "changes.diff"
 # Defaults of sys.flags, which vary by release.
 _AT_REST: Mapping[str, tuple[object, ...]] = {
     "hash_randomization": (0, 1),
@@ -43,6 +45,9 @@ class Provenance:
         environ: The environment the run was started with.
         voirfiles: The voirfiles that apply.
         script: The script's file, if any: its repository is recorded.
+
+    Attributes:
+        diff: At the end, what is not committed, as a diff; empty if it is not known.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class Provenance:
         self._path = tuple(sys.path)
         self._top: Path | None = None
         self._early: dict[str, Any] = {}
+        self.diff = ""
 
     def at_start(self) -> dict[str, object]:
         """The facts before the script runs, from a few file reads; later calls return the same."""
@@ -112,6 +118,7 @@ class Provenance:
         late = state(self._top, self._script, self._environ, seconds)
         if early.get("sha", late.get("sha")) != late.get("sha"):
             return {**early, "moved_to": late["sha"]} if "sha" in late else early or None
+        self.diff = str(late.pop("diff", ""))
         return {**late, **early} or None
 
 

@@ -373,6 +373,15 @@ class Recording:
             (min(max(WRITE_REST * took, INTERVAL), MAX_WRITE_SECONDS) - INTERVAL / 2) * 1e9
         )
 
+    def _write_diff(self) -> None:
+        path = self.directory.path
+        if path is not None:
+            from ..files import whole
+            from .provenance import DIFF_FILE
+
+            with whole(path / DIFF_FILE, durable=False) as file:
+                file.write(self._provenance.diff.encode("utf-8", "replace"))
+
     def _write(self, facts: dict[str, Any], durable: bool = False) -> None:
         # Not durable while the script runs: waiting for the disk would slow it down.
         from .runfile import write_run
@@ -530,6 +539,8 @@ class Recording:
                 "ended": utc(self.started_wall + run.clock.now_ns() - self.started),
                 **self.ending(late),
             }
+            if self._provenance.diff and not facts.get("rank"):  # The ranks have the same code.
+                self._part("changes", self._write_diff)
             self._write(facts, durable=True)
             if self._header:
                 with suppress(OSError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from overseer.rundir.curves import step_curves, time_curves
 from overseer.rundir.reading import read_run
 from overseer.views.report import sections
 from tests.job.simulate import SimulatedJob, Slow
+from tests.running import Place
 
 from .browser import Browser
 from .said import said
@@ -169,6 +171,32 @@ def test_a_bench_has_a_mark_for_each_pair_and_the_parts_that_explain(tmp_path: P
     assert rows(page, "train")[0] == ["train", "A, of 4", "B, of 4", "B against A"]
     _, page = page_of([str(tmp_path / "bench/A/1"), str(tmp_path / "bench/B/1")])
     assert ("<circle" in page, "one run a side: no verdict" in page) == (False, True)
+
+
+def test_the_code_that_is_not_committed_and_that_between_commits_are_diffs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    place, commit = Place(tmp_path), "git -c user.name=T -c user.email=t@x commit -qam it"
+    monkeypatch.chdir(tmp_path)
+    place.write("main.py", "print(1)\n")
+    place.run("sh", "-c", f"git init -q . && git add main.py && {commit}")
+    place.write("main.py", f"print(1)  # {HOSTILE}\n")
+    assert place.voir("--run-dir", "a", "main.py").status == 0
+    place.run("sh", "-c", commit)
+    place.write("main.py", "".join(f"print({n})\n" for n in range(4000)))
+    assert place.voir("--run-dir", "b", "main.py").status == 0
+    _, page = page_of(["a"])
+    assert "Uncommitted changes" in page
+    assert "<summary>1 file, +1 -1</summary>" in page
+    assert '<span class="good">+print(1)  # &lt;/script&gt;&lt;b id=hostile&gt;[31m</span>' in page
+    _, page = page_of(["a", "b"])
+    for diff in ("A to B, commits: 1 file", "A, uncommitted: 1 file", "B, uncommitted: 1 file"):
+        assert page.count(f"<summary>{diff}, +") == 1, diff
+    assert "more characters: b/changes.diff" in page
+    assert ["code", "git.diff", "-", "1 file, +1 -1"] in rows(page, "Differences")
+    assert len(page) < 150_000
 
 
 def test_several_runs_are_on_the_same_axes(job: Path, tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ def test_the_state_of_the_repository_is_that_at_the_end(repository, act, script,
     moved = shell("git rev-parse HEAD", repository)
     end = {**start, **{k: moved if v is ... else v for k, v in expected.items()}}
     assert taken.at_end(30)["git"] == end
+    assert ("+2\n" in taken.diff, taken.diff == "") == ("changes" in end, "changes" not in end)
 
 
 def test_the_size_of_a_diff_is_that_of_git_and_runs_nothing_of_the_repository(repository):
@@ -144,6 +145,13 @@ def test_the_size_of_a_diff_is_that_of_git_and_runs_nothing_of_the_repository(re
     assert git.diff_size(repository, (first, first), environ, 30) == ""
     assert git.diff_size(repository, ("HEAD",), environ, 30) == "1 file, +7 -0"
     assert git.diff_size(repository, ("nobody", "HEAD"), environ, 30) == ""
+    shell("git config color.ui always && echo 'https://me:secret@x' > main.py", repository)
+    size, text = git.diff(repository, ("HEAD",), environ, 30)
+    assert size == "1 file, +1 -1"
+    assert text.startswith("diff --git a/main.py b/main.py\n")
+    assert text.endswith("\n-1\n+https://<hidden>@x\n")
+    assert git.diff(repository, ("nobody", "HEAD"), environ, 30) == ("", "")
+    assert [*map(git.is_commit, (first, "HEAD", f"--output={first}"))] == [True, False, False]
     assert not (repository / "ran").exists()
 
 

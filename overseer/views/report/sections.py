@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 from ...errors import clean
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Rows of the summary that have a place of their own on the page.
 _ELSEWHERE = ("verdict", "next", "record")
+#: Characters of a diff.
+MOST_DIFF_SHOWN = 20_000
 #: Rows of the table of ranks.
 RANK_ROWS = 64
 #: Parts of the provenance that are long, and shown folded.
@@ -135,10 +138,37 @@ def provenance(facts: Facts) -> str:
     return section("Provenance", made)
 
 
-def differences(names: Sequence[str], unlike: Sequence[tuple[str, str, list[str]]]) -> str:
-    """What differs between sides."""
+def diff(name: str, found: str, more: str) -> str:
+    """A diff, folded, with coloured lines; empty without one.
+
+    Args:
+        name: What it is.
+        found: Its text, of which the beginning is shown.
+        more: Where the rest is.
+    """
+    if not found:
+        return ""
+    shown = found if len(found) <= MOST_DIFF_SHOWN else found[:MOST_DIFF_SHOWN].rpartition("\n")[0]
+    lines = "\n".join(map(_diff_line, shown.split("\n")))
+    left = len(found) - len(shown)
+    rest = f"<p>and {left:,} more characters: {text(more)}</p>" if left else ""
+    return f"<details><summary>{text(name)}</summary><pre>{lines}</pre>{rest}</details>"
+
+
+def _diff_line(line: str) -> str:
+    style = {"+": "good", "-": "del", "@": "dim"}.get(line[:1])
+    shown = escape("".join(char for char in line if char.isprintable() or char == "\t"))
+    return f'<span class="{style}">{shown}</span>' if style else shown
+
+
+def differences(
+    names: Sequence[str], unlike: Sequence[tuple[str, str, list[str]]], *diffs: str
+) -> str:
+    """What differs between sides; ``diffs`` are those of their code, as HTML."""
     rows = [[group, name, *values] for group, name, values in unlike]
-    return section("What was different", table("Differences", ["kind", "name", *names], rows))
+    return section(
+        "What was different", table("Differences", ["kind", "name", *names], rows), *diffs
+    )
 
 
 def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
