@@ -7,6 +7,7 @@ from types import WrapperDescriptorType
 
 from overseer.engine.options import ranks_option
 from overseer.errors import Problem, UsageError
+from overseer.recorder.sites import WORD_TRACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +72,10 @@ def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
     try:
         if not refused(ov.options):
             ov.profilers.append(tracer.profile)
+            ov.context.controls[WORD_TRACE] = tracer.steps
         yield from _watch(ov, tracer)
         ov.profilers.clear()
+        ov.context.controls.pop(WORD_TRACE, None)
         yield ov.phases.finalize(
             priority=-100
         )  # Includes what other instruments record at the end.
@@ -124,6 +127,12 @@ class _Tracer:
         if session is None:
             return lambda: None
         return session.part(level, ms_duration and ms_duration / 1e3)
+
+    def steps(self, n: int) -> None:
+        """Trace the next ``n`` steps in detail, as ``voir trace RUN --steps`` asks."""
+        session = self.begin(True)
+        if session is not None:
+            session.steps(n)
 
     def phase(self, name: str) -> None:
         """Begin the phase ``name``, and end the one before."""

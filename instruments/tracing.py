@@ -144,6 +144,12 @@ class Session:
 
         return over
 
+    def steps(self, n: int) -> None:
+        """Trace the next ``n`` steps with their operators."""
+        self._measuring.catch_up()
+        first = self._steps() + 1
+        self._parts.begin(Part(recorder.now(), steps=(first, first + n), level="op"))
+
     def _steps(self) -> int:
         fold = self._measuring.fold
         return fold.steps(None) if fold is not None else 0

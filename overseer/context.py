@@ -61,6 +61,8 @@ class Context:
         problems: Problems reported so far.
         summary: Sections of ``run.json`` by key; one file writes each key.
         live: By key, functions that compute a section of ``run.json`` while the script runs.
+        controls: By control word of the header, what is called on voir's thread with its value once
+            another program has set it: see ``rundir.control``.
         first_site: Number of the run's first site; lower numbers belong to other runs.
         configured: True once voirfiles have made their requests, so that measuring may start.
         located: True once the script has been found.
@@ -95,6 +97,7 @@ class Context:
         self.problems: list[Problem] = []
         self.summary: dict[str, Any] = {}
         self.live: dict[str, Callable[[], Any]] = {}
+        self.controls: dict[int, Callable[[int], object]] = {}
         self.first_site = 0
         self.configured = self.located = False
         self.file: Callable[[], str | None] = lambda: None

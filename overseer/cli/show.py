@@ -1,31 +1,29 @@
-"""``voir show RUN``: shows a run's summary; with ``--watch``, again whenever its files change."""
+"""``voir show RUN``: shows a run's summary."""
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, VoirError
+from ..errors import UsageError
 from ..rundir.pyspy import look_inside
-from ..rundir.reading import Run, read_job, read_run
+from ..rundir.reading import Run, read_job
 from ..views.brief import brief_of, brief_text
 from ..views.job import ranks_text
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal, within
 from .notices import screen
-from .runs import RUN_HELP, facts_of, finished_run, is_run, newest, run_directory
+from .runs import RUN_HELP, facts_of, finished_run, run_directory
 
 _ABOUT = """\
 Show the summary of a run; if it is still running, the figures so far. A job of several ranks has
 one summary; --rank R shows that of one rank.
 """
-_CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def parser() -> CommandParser:
@@ -42,23 +40,15 @@ def parser() -> CommandParser:
         help="show the verdict, evidence, and what to do next, in at most 400 tokens")  # fmt: skip
     made.add_argument("--json", action="store_true",
         help="print the content of run.json; with --brief, of what it shows")  # fmt: skip
-    made.add_argument("--watch", action="store_true",
-        help="follow the latest running run, or the next one to start")  # fmt: skip
-    seconds = within(0.1, 3600, "number of seconds from 0.1 to 3600")
-    made.add_argument("--every", type=seconds, default=2.0, metavar="S",
-        help="with --watch: seconds between updates (default: 2)")  # fmt: skip
     return made
 
 
-def show(
-    argv: list[str], terminal: Terminal, wait: Callable[[float], object] = time.sleep
-) -> Iterator[str]:
+def show(argv: list[str], terminal: Terminal) -> Iterator[str]:
     """Show the run that ``argv`` names; yield the output.
 
     Args:
         argv: The arguments of ``voir show``.
-        terminal: Cleared before each summary if it supports colours.
-        wait: Sleeps for a number of seconds.
+        terminal: The output's.
 
     Raises:
         VoirError: There is no such run, or it cannot be read.
@@ -71,24 +61,7 @@ def show(
     if len(options.run) > 1:
         remedy = "Name one run; with --as-one-job, the directories of one job."
         raise UsageError("usage", "voir show: it takes one run", remedy)
-    if options.json or options.brief or not options.watch:
-        yield _once(_read(run_directory(named)), options, terminal)
-        return
-    watched, shown = WatchedRun(named), ""
-    with suppress(KeyboardInterrupt):
-        while True:
-            try:
-                run = _of_rank(_read(watched.path()), options.rank)
-                text, ended = _shown(run, terminal, options.all)
-            except VoirError as error:  # It has not started, or its files are being changed.
-                text, ended = f"voir: {error.what}; waiting\n", False
-            if text != shown:
-                yield f"{_CLEAR}{text}" if terminal.colour else text
-            if ended:
-                return
-            shown = text
-            wait(options.every)
-    yield "\n"
+    yield _once(_read(run_directory(named)), options, terminal)
 
 
 def _read(path: Path) -> Run:
@@ -106,7 +79,7 @@ def _once(run: Run, options: Namespace, terminal: Terminal) -> str:
         return brief_text(brief, *terminal[:2])
     if options.json:
         return json.dumps(facts_of(run), indent=2) + "\n"
-    return _shown(run, terminal, options.all)[0]
+    return _shown(run, terminal, options.all)
 
 
 def _one_job(named: list[str]) -> Run:
@@ -141,49 +114,6 @@ def _of_rank(run: Run, rank: int | None) -> Run:
     return found
 
 
-class WatchedRun:
-    """The run to watch: the named one, or else the latest that is running or starts.
-
-    Args:
-        named: The run or directory on the command line.
-
-    Raises:
-        VoirError: There is no such run.
-    """
-
-    def __init__(self, named: str | None) -> None:
-        self._named = named
-        self._many = named is None or (os.path.isdir(named) and not is_run(Path(named)))
-        self._before = self._listed() if self._many else []
-        if named is not None and not self._many:
-            run_directory(named)
-
-    def _listed(self) -> list[Path]:
-        with suppress(VoirError):
-            return newest(self._named)
-        return []
-
-    def path(self) -> Path:
-        """The run's directory.
-
-        Raises:
-            VoirError: No run is running.
-        """
-        if self._named is not None and (not self._many or is_run(Path(self._named))):
-            return run_directory(self._named)
-        began = [path for path in self._listed() if path not in self._before]
-        for path in (*began[:1], *self._before[:1]):
-            if path in began or _is_running(read_run(path)):
-                self._before = [each for each in self._before if each != path]
-                return path
-        where = self._named or os.environ.get("VOIR_RUN_DIR") or "voir-runs"
-        raise VoirError("run-missing", f"no run is running in {where}", "Start one.")
-
-
-def _is_running(run: Run) -> bool:
-    return any("state" in facts_of(one) for one in run.ranks or (run,))
-
-
 def _aged(run: Run) -> dict[str, Any]:
     """The facts of a run; with the age of the figures if it is running."""
     facts = facts_of(run)
@@ -194,8 +124,8 @@ def _aged(run: Run) -> dict[str, Any]:
     return facts
 
 
-def _shown(run: Run, terminal: Terminal, whole: bool) -> tuple[str, bool]:
-    """Return the summary, with what is missing; and whether the run has ended."""
+def _shown(run: Run, terminal: Terminal, whole: bool) -> str:
+    """Return the summary, with what is missing."""
     width, colour, height = terminal
     facts, runs = _aged(run), run.ranks or (run,)
     cut = [one.path.name for one in runs if one.metrics.cut_off]
@@ -204,4 +134,4 @@ def _shown(run: Run, terminal: Terminal, whole: bool) -> tuple[str, bool]:
     why = Piece("it is being written, or was cut off" if cut else "")
     note = Layout(width, colour).text([row("partial", partial, why)])
     shown = screen(facts, width, colour, height, whole)
-    return "\n".join([shown, *([note] if note else [])]), "state" not in facts
+    return "\n".join([shown, *([note] if note else [])])

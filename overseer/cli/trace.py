@@ -1,4 +1,4 @@
-"""``voir trace summary|view|export RUN``: shows and exports a run's trace."""
+"""``voir trace summary|view|export RUN``: shows and exports a trace; ``--steps`` begins one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from ..errors import VoirError, clean
 from ..files import is_own
 from ..model.facts import count, figure, size
+from ..recorder.sites import WORD_TRACE
 from ..trace.digest import by_rank_total, summed
 from ..trace.finishing import finish
 from ..trace.reading import (
@@ -32,6 +33,7 @@ from ..trace.timeline import Timeline
 from ..trace.writer import TRACE_NAME
 from ..views.text import cells, cut, table
 from .commands import CommandParser, Terminal, within
+from .live import LIVE_HELP, request, short
 from .runs import RUN_HELP, finished_run, run_directory
 
 TYPE_CHECKING = False
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 #: File name of a job's merged traces.
 MERGED = "ranks.pftrace"
+#: Steps of a live run that are traced at most.
+MAX_STEPS = 10_000
 #: Default number of labels, and of lines in each call tree.
 TOP = 30
 #: Nesting levels shown in call trees.
@@ -59,10 +63,29 @@ def trace(argv: list[str], terminal: Terminal) -> Iterator[str]:
     Raises:
         VoirError: There is no trace, or it cannot be shown or written.
     """
+    if any(each == "--steps" or each.startswith("--steps=") for each in argv):
+        yield _begin(argv)
+        return
     options = parser().parse_args(argv)
     options.run = run_directory(options.run)
     _finish(options.run)
     yield from {"summary": _summary, "export": _export, "view": _view}[options.what](options)
+
+
+def _begin(argv: list[str]) -> str:
+    """Start to trace some steps of a live run."""
+    example = "voir trace voir-runs/RUN --steps 5"
+    about = "Trace the next steps of a live run in detail."
+    made = CommandParser(prog="voir trace", description=about, example=example)
+    made.add_argument("run", metavar="RUN", nargs="?", help=LIVE_HELP)
+    number = within(1, MAX_STEPS, f"number of steps up to {MAX_STEPS:,}", int)
+    made.add_argument("--steps", type=number, required=True, metavar="N", help="number of steps")
+    options = made.parse_args(argv)
+    asked = request(options.run, WORD_TRACE, options.steps)
+    who = f"{len(asked)} ranks trace" if len(asked) > 1 else "the run traces"
+    path = short(asked[0] if len(asked) == 1 else asked[0].parent)
+    steps = count(options.steps, "step")
+    return f"{who} the next {steps}; once they are done: voir trace view {path}\n"
 
 
 def _finish(run: Path) -> None:
@@ -84,7 +107,10 @@ def _finish(run: Path) -> None:
 def parser() -> CommandParser:
     """The parser of ``voir trace``."""
     example = "voir trace summary voir-runs/RUN"
-    about = "Show or export the trace that voir --trace wrote."
+    about = (
+        "Show or export the trace that voir --trace wrote. Of a live run, also of one that was "
+        "started without, `voir trace RUN --steps 5` traces the next steps."
+    )
     made = CommandParser(prog="voir trace", description=about, example=example)
     commands = made.add_subparsers(dest="what", required=True, metavar="summary|view|export")
 

@@ -15,6 +15,7 @@ from ..clock import Clock, Overhead, monotonic, time_ns
 from ..context import VERSION, Context, Own
 from ..errors import Problem, UsageError
 from ..launch import Program
+from ..recorder.sites import AT_ONCE, WORD_STOP
 from ..timers import Timer
 from .bus import Bus, Subscription
 from .ending import RunEnding, Stopping, reason_of
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 SLOW_SECONDS = 30.0
 #: Interval at which a rank looks whether another one asks to stop, in seconds.
 AGREE_SECONDS = 1.0
+#: Why a run was stopped early, in its record.
+BY_COMMAND = "by voir stop"
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 
 
@@ -153,6 +156,7 @@ class Handle(Scheduler):
         self.profilers: list[Callable[..., Callable[[], object]]] = []
         self.stopping = Stopping(lambda: self.measuring.alarm)
         self.ending = RunEnding(self.context, self.stopping, self._disarm)
+        self.context.controls[WORD_STOP] = self._asked_to_stop
         self.exit = ExitStack()
         add_options(self.argparser)
 
@@ -405,6 +409,22 @@ class Handle(Scheduler):
         if agreed or self.stopping.agreement is None:  # Otherwise where the subscriber was called.
             self.stopping.raising(stop)
         raise stop
+
+    def _asked_to_stop(self, step: int) -> None:
+        """Stop as ``voir stop`` asks, on voir's thread: at once, or at a step."""
+        asked = StopProgram(None)
+
+        def reached() -> None:
+            self.stopped_early = BY_COMMAND
+            if not self.stopping.put_off(asked):
+                self.stopping.raising(asked)
+                raise asked
+
+        if step == AT_ONCE:
+            self.stopped_early = BY_COMMAND
+            self.stopping.request(asked)
+        else:
+            self.measuring.stop_at(step, None, reached, once=True)
 
     def join_job(self) -> None:
         """Stop together with the other ranks of the job, once this process is known as a rank."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from ..clock import process_start
@@ -26,6 +26,7 @@ LONGEST_NS, _BYTE = (1 << 48) - 1, 0xFF
 HEAD = struct.Struct("<8sIIQQQQQQQQ8Q")
 THREAD_STRUCT = struct.Struct("<IHBBQQQ")
 HEADER_MAGIC, THREADS_AT, DIRECTORY_AT, PAGE = b"voir rec", 256, 768, 4096
+CONTROL_AT = HEAD.size - 8 * 8
 SHM = "/dev/shm"
 
 
@@ -140,14 +141,55 @@ def read_header(directory: str) -> Header | None:
     return None
 
 
-def _own_bytes(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+def set_control(directory: str, word: int, value: int) -> bool:
+    """Set a control word of a run; returns whether its header could be written."""
+    for path in header_paths(directory):
+        with suppress(OSError, ValueError), _own(path, os.O_RDWR) as fd:
+            header(os.read(fd, PAGE))
+            os.pwrite(fd, value.to_bytes(8, "little"), CONTROL_AT + 8 * word)
+            return True
+    return False
+
+
+def published() -> list[str]:
+    """The directories of this user's live runs on this machine whose headers are shared."""
+    found = []
+    for path in _in_shared_memory():
+        with suppress(OSError, ValueError):
+            one = header(_own_bytes(path))
+            if lives(one):
+                found.append(one.directory)
+    return found
+
+
+def _in_shared_memory() -> list[str]:
+    prefix = f"voir-{_user()}-"
+    try:
+        return [os.path.join(SHM, name) for name in os.listdir(SHM) if name.startswith(prefix)]
+    except OSError:
+        return []
+
+
+@contextmanager
+def _own(path: str, how: int) -> Iterator[int]:
+    """Open a file of this user.
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It belongs to another user.
+    """
+    fd = os.open(path, how | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         if os.fstat(fd).st_uid != _user():
             raise ValueError("it belongs to another user")
-        return os.read(fd, PAGE)
+        yield fd
     finally:
         os.close(fd)
+
+
+def _own_bytes(path: str) -> bytes:
+    with _own(path, os.O_RDONLY) as fd:
+        return os.read(fd, PAGE)
 
 
 def _user() -> int:
@@ -186,13 +228,7 @@ def remove_dead(finished: frozenset[str] = frozenset()) -> list[str]:
         Directories of killed runs with an incomplete record; their headers are kept.
     """
     killed = []
-    prefix = f"voir-{_user()}-"
-    try:
-        names = [name for name in os.listdir(SHM) if name.startswith(prefix)]
-    except OSError:
-        return []
-    for name in names:
-        path = os.path.join(SHM, name)
+    for path in _in_shared_memory():
         with suppress(OSError, ValueError):
             found = header(_own_bytes(path))
             if lives(found):

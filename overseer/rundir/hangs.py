@@ -15,7 +15,6 @@ from typing import Any
 from ..boundary import said, where
 from ..clock import boottime_ns, now_ns, process_time_ns
 from ..errors import Problem
-from ..files import whole
 from ..model.facts import main_task, number
 from ..model.hangs import hang_text, place_text
 from ..recorder import sites as k
@@ -165,9 +164,8 @@ class HangWatch:
         """Write the stacks of all threads, if the main thread's has changed."""
         if directory is None or self._written == self._position:
             return
-        with suppress(OSError), whole(directory / STACKS_FILE, durable=False) as file:
-            text = stacks.all_stacks() + (self._text and f"\nThe worker:\n{self._text}")
-            file.write(text.encode("utf-8", "backslashreplace"))
+        with suppress(OSError):
+            stacks.write_stacks(directory, self._text and f"\nThe worker:\n{self._text}")
             self._written = self._position
 
 

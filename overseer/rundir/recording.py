@@ -14,7 +14,7 @@ from ..clock import Clock, time_ns
 from ..context import maybe_rank
 from ..errors import Problem
 from ..recorder import recorder
-from ..recorder.sites import HEADS, OVERHEAD_WORD, WORD_BEAT
+from ..recorder.sites import HEADS, OVERHEAD_WORD, WORD_BEAT, WORD_STACKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class Recording:
         self._lines: deque[Event] = deque()
         self._sampler = Sampler(run.clock, self.started_wall - self.started)
         self._timer: Any = None
+        run.controls[WORD_STACKS] = self._write_stacks
 
     @property
     def directory(self) -> RunDirectory:
@@ -313,6 +314,23 @@ class Recording:
                 self._idle = self._part("idle", self._look) or {}
             if self._metrics is not None and self._run.clock.now_ns() >= self._due:
                 self._rewrite()
+        self._obey()
+
+    def _obey(self) -> None:
+        """Do what other programs ask by the header's control words."""
+        for word, does in tuple(self._run.controls.items()):
+            asked = recorder.control(word)
+            if asked and not self._run.outcome.over:
+                try:
+                    does(asked)
+                finally:  # Whoever asks is told that it was seen.
+                    recorder.control(word, 0)
+
+    def _write_stacks(self, asked: int) -> None:
+        from .stacks import write_stacks
+
+        if self.directory.path is not None:
+            write_stacks(self.directory.path)
 
     def _begun(self) -> bool:
         """Begin the record if necessary; whether there is one."""

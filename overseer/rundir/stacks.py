@@ -9,6 +9,7 @@ import linecache
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -20,9 +21,11 @@ from ..boundary import (
     of_library,
     of_voir,
 )  # fmt: skip
+from ..files import whole
 from ..model.hangs import REDUCER
 from ..recorder import recorder
 from ..timers import hidden
+from .killed import STACKS_FILE
 from .workers import due_worker
 
 Stack = list[tuple[FrameType, int]]
@@ -211,6 +214,12 @@ def _bytes_of(frame: FrameType) -> dict[str, int]:
         given = [each for each in frame.f_locals.values() if isinstance(each, tensor)]
         return {"bytes": max(each.numel() * each.element_size() for each in given)}
     return {}
+
+
+def write_stacks(directory: Path, more: str = "") -> None:
+    """Write the stacks of all threads into the run's directory, with more text below."""
+    with whole(directory / STACKS_FILE, durable=False) as file:
+        file.write((all_stacks() + more).encode("utf-8", "backslashreplace"))
 
 
 def all_stacks() -> str:

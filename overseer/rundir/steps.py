@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import struct
+from bisect import bisect_right
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -95,24 +96,38 @@ class Steps:
                     row["task"] = self._name(row["task"])
                     yield row
 
-    def stretches(self, most: int | None = None, places: int = 1) -> Iterator[Stretch]:
+    def stretches(
+        self, most: int | None = None, places: int = 1, first: int = 0
+    ) -> Iterator[Stretch]:
         """Yield the rows by column and task, up to ``CHUNK_ROWS`` at a time.
 
         Args:
+            first: Without the rows before this one.
             most: If there are more rows, read only this many, in ``places`` runs of equal length
                 that are evenly spread from the first row to the last; None: all.
             places: Their number.
         """
         with _opened(self.path) as (file, rows):
+            rows = max(rows - first, 0)
             if most is None or rows <= most:
                 begins, each = [0], rows
             else:
                 each = max(most // places, 1)
                 begins = [(rows - each) * at // max(places - 1, 1) for at in range(places)]
             for begin in begins:
-                file.seek(ROWS_OFFSET + begin * ROW.size)
+                file.seek(ROWS_OFFSET + (first + begin) * ROW.size)
                 for data in chunks(file, each):
                     yield from self._stretches(data)
+
+    def row_at(self, moment: int) -> int:
+        """The number of rows before the first step that ends after a moment, in ns."""
+        with _opened(self.path) as (file, rows):
+
+            def end(row: int) -> int:
+                file.seek(ROWS_OFFSET + row * ROW.size + _COLUMNS["end"][0])
+                return int.from_bytes(file.read(8), "little", signed=True)
+
+            return bisect_right(range(rows), moment, key=end)
 
     def _stretches(self, data: bytes) -> Iterator[Stretch]:
         words, row = memoryview(data).cast("q"), ROW.size // 8

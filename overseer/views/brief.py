@@ -113,7 +113,7 @@ def _of_task(task: Facts) -> Iterator[str]:
 def _command(run: Facts, verdict: str) -> str:
     """The command that compares a change with the last commit."""
     if verdict == "running":
-        return "voir show --watch"
+        return "voir watch"
     if verdict == "failed":
         return cut(f"voir {shlex.join(_target(run))}", _COMMAND)
     task, options = main_task(run) or {}, list[str]()

@@ -59,7 +59,7 @@ def test_a_brief_has_verdict_evidence_what_to_do_and_a_command() -> None:
          "voir try 'WHAT YOU CHANGED' --steps 124 -- main.py --lr 0.1"),
         ({"diagnosis": {}, "exit_status": 1, "error": "ValueError: no"}, "failed",
          "voir main.py --lr 0.1"),
-        ({"diagnosis": {}, "state": "running"}, "running", "voir show --watch"),
+        ({"diagnosis": {}, "state": "running"}, "running", "voir watch"),
         ({"argv": ["voir", "-m", "pack.train", "7"], "script": "-m pack.train"}, "loader-bound",
          "voir try 'WHAT YOU CHANGED' -- -m pack.train 7"),
         ({"diagnosis": {}, "tasks": {}}, "no verdict",

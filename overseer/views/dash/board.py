@@ -82,6 +82,10 @@ class History:
 
     def add(self, at: float, value: float) -> None:
         """Add a value."""
+        self.include(at, value, 1, value, value)
+
+    def include(self, at: float, total: float, n: int, low: float, high: float) -> None:
+        """Add ``n`` values by their sum, the lowest and the highest, at one time."""
         if self.start is None:
             self.start = at
         place = int((at - self.start) / self._length) if at > self.start else 0
@@ -97,12 +101,12 @@ class History:
             self._counts += [0] * more
             self._lows += [math.inf] * more
             self._highs += [-math.inf] * more
-        self._sums[place] += value
-        self._counts[place] += 1
-        if -_ODD < value < self._lows[place]:
-            self._lows[place] = value
-        if _ODD > value > self._highs[place]:
-            self._highs[place] = value
+        self._sums[place] += total
+        self._counts[place] += n
+        if -_ODD < low < self._lows[place]:
+            self._lows[place] = low
+        if _ODD > high > self._highs[place]:
+            self._highs[place] = high
         if at > self.end:
             self.end = at
 
@@ -136,8 +140,8 @@ class History:
         """The intervals with values, each with its part, of ``n``, of a time."""
         step = (end - start) / n or 1.0
         for place, count in enumerate(self._counts):
-            if count:
-                at = (self.start or 0.0) + (place + 0.5) * self._length
+            at = (self.start or 0.0) + (place + 0.5) * self._length
+            if count and at + self._length >= start:
                 yield place, min(n - 1, max(0, int((min(at, self.end) - start) / step)))
 
 
@@ -162,6 +166,7 @@ class TaskPanel:
         done: Progress, ``of`` a total, in ``unit``; None if unknown.
         turn: The epoch and their count, for example; None: unknown.
         bar: Whether the progress is from a bar of the script, perhaps of one epoch only.
+        beside: The same task of other runs, drawn over it, by their names.
     """
 
     def __init__(self, name: str) -> None:
@@ -174,6 +179,7 @@ class TaskPanel:
         self.began: float | None = None
         self.turn: tuple[float, float] | None = None
         self.bar = False
+        self.beside: list[tuple[str, TaskPanel]] = []
         self._growth: deque[tuple[float, float]] = deque(maxlen=60)
         self._turns: list[tuple[float, float]] = []
 
@@ -268,6 +274,8 @@ class Board:
         meters: ``cpu``, ``process``, then the GPUs.
         flows: Bytes per second of ``disk`` and ``net``, by direction.
         ranks: The ranks of its job, in display order.
+        rank: The one whose figures these are.
+        by_steps: Curves of rates are those of recorded steps, instead of windows.
     """
 
     def __init__(
@@ -282,6 +290,7 @@ class Board:
         self.meters: dict[str, Meter] = {}
         self.flows: dict[str, dict[str, float]] = {}
         self.ranks: list[RankRow] = []
+        self.rank, self.by_steps = 0, False
         self._clock, self._told, self._looked = clock, given, -math.inf
         self._steps: deque[Step] = deque(maxlen=_STEPS)
         self._lost: deque[tuple[str, float, float]] = deque(maxlen=_STEPS)
@@ -300,9 +309,9 @@ class Board:
             if loss is not None:
                 self._lost.append((name, self._clock(), loss))
 
-    def hear(self, event: Event) -> None:
-        """Queue an event whose key has its own place."""
-        self._heard.append((self._clock(), event))
+    def hear(self, event: Event, at: float | None = None) -> None:
+        """Queue an event whose key has its own place, of now or of another time."""
+        self._heard.append((self._clock() if at is None else at, event))
 
     def keep(self, event: Event) -> None:
         """Queue the numbers of an event; costly values once a frame."""
@@ -394,7 +403,8 @@ class Board:
         rate, progress = as_number(event.get("rate")), _pair(event.get("progress"))
         if rate is not None and (task := self.task(event.get("task"))) is not None:
             task.now, task.units = rate, cut(str(event.get("units", "per second"))[:200], 20)
-            task.rate.add(at, rate)
+            if not self.by_steps:
+                task.rate.add(at, rate)
         if progress and progress[1] > 0 and (task := self.task(event.get("task"))) is not None:
             unit = "" if "rate" in event else cut(str(event.get("units", ""))[:200], 12)
             task.progressed(at, *progress, unit)

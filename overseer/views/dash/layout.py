@@ -27,7 +27,7 @@ from .text import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from .board import Board, History, Meter, RankRow, TaskPanel
     from .text import Line, Span
@@ -50,6 +50,27 @@ _HOT = 0.95
 _EACH = 200
 _SHORT = {"optimizer": "optim", "communication": "comm", "forward": "fwd", "backward": "bwd"}
 _MIB = 1024.0**2
+#: Styles of the curves of other runs.
+_OTHERS = ("loading", "optimizer", "bad")
+
+
+class View(NamedTuple):
+    """What of a board is shown.
+
+    Attributes:
+        task: The task that is shown alone; empty for all.
+        seconds: The length of the latest time that curves show; None for the whole run.
+        log: A logarithmic axis for the loss; None: as its values need it.
+        only: Of other numbers, those whose names contain this.
+    """
+
+    task: str = ""
+    seconds: float | None = None
+    log: bool | None = None
+    only: str = ""
+
+
+WHOLE = View()
 
 
 class BoardLine(NamedTuple):
@@ -64,7 +85,7 @@ def height(rows: int) -> int:
     return rows - max(_KEPT, rows // 3)
 
 
-def lay_out(board: Board, columns: int, most: int) -> list[Line]:
+def lay_out(board: Board, columns: int, most: int, view: View = WHOLE) -> list[Line]:
     """Lay out at most ``most`` lines of at most ``columns - 1`` cells.
 
     The last column stays free: a character there puts the cursor into its wrap state.
@@ -73,7 +94,9 @@ def lay_out(board: Board, columns: int, most: int) -> list[Line]:
     rows = [BoardLine(_header(board, room), 0)]
     if board.empty and not board.ranks:
         return [rows[0].line, ((" waiting for the first step", "dim"),)]
-    tasks = _visible(list(board.tasks.values()), max(1, most // 5))
+    chosen = [task for task in board.tasks.values() if task.name == view.task]
+    tasks = _visible(chosen or list(board.tasks.values()), max(1, most // 5))
+    rows += [BoardLine(line, 1) for line in _legend_of_runs(tasks, room)]
     graph = 1 if most < 22 else 2 if most < 34 else 3
     plots: list[tuple[int, TaskPanel]] = []
     for task in tasks:
@@ -87,9 +110,10 @@ def lay_out(board: Board, columns: int, most: int) -> list[Line]:
     rows += _steps(tasks, room)
     rows += _machine(board, room, graph)
     rows += [BoardLine(line, 3) for line in _ranks(board.ranks, room, max(2, most // 3))]
-    given = _given(board.scalars, room, max(1, most // 6))
+    scalars = [each for each in board.scalars if view.only in each[0]]
+    given = _given(scalars, room, max(1, most // (2 if view.only else 6)))
     rows += [BoardLine(line, 4 if at == 0 else 8) for at, line in enumerate(given)]
-    return _with_plots(rows, plots, room, most)
+    return _with_plots(rows, plots, room, most, view)
 
 
 def courses(board: Board, columns: int, most: int) -> list[Line]:
@@ -100,7 +124,8 @@ def courses(board: Board, columns: int, most: int) -> list[Line]:
         return []
     titles = {"loss": "loss", "rate": f"rate in {task.units}"}
     title = _beside([((titles[style], "dim"),) for style, *_ in _told(task)], room)
-    return [padded(line, room) for line in (title, *_plots(task, _span([task]), room, high))]
+    lines = title, *_plots(task, _span([task], WHOLE), room, high, WHOLE)
+    return [padded(line, room) for line in lines]
 
 
 def _drawn(task: TaskPanel) -> bool:
@@ -109,7 +134,7 @@ def _drawn(task: TaskPanel) -> bool:
 
 
 def _with_plots(
-    rows: list[BoardLine], plots: list[tuple[int, TaskPanel]], room: int, most: int
+    rows: list[BoardLine], plots: list[tuple[int, TaskPanel]], room: int, most: int, view: View
 ) -> list[Line]:
     """The rows that fit; room left over turns figures into plots, or makes plots higher."""
     kept = [[row.line] if row.line else [] for row in rows]
@@ -122,7 +147,7 @@ def _with_plots(
     plots = [(at, task) for at, task in plots if _drawn(task)]
     if free <= _LOW:
         plots = []
-    span = _span(task for _, task in plots)
+    span = _span([task for _, task in plots], view)
     over = free - 1 - 2 * _SECOND  # Room that the first task does not need.
     while len(plots) > 1 and over // (len(plots) - 1) <= _LOW:
         plots.pop()
@@ -130,7 +155,7 @@ def _with_plots(
     for place, (at, task) in reversed(list(enumerate(plots))):
         high = share if place else min(free - 1, _HIGH)
         figures = () if place else (_figures(task, room, mini=False),)
-        kept[at] = [*figures, *_plots(task, span, room, high)]
+        kept[at] = [*figures, *_plots(task, span, room, high, view)]
         free -= high + 1
     return [padded(line, room) for lines in kept for line in lines]
 
@@ -146,7 +171,8 @@ def _visible(tasks: list[TaskPanel], most: int) -> list[TaskPanel]:
 def _header(board: Board, room: int) -> Line:
     """A rule with the script's name and the elapsed time; in a job, the rank that is shown."""
     time = clock(board.now - board.start)
-    title = f"{board.title} · rank 0 of {len(board.ranks)}" if len(board.ranks) > 1 else board.title
+    of = f" · rank {board.rank} of {len(board.ranks)}" if len(board.ranks) > 1 else ""
+    title = board.title + of
     name = cut(title, max(1, room - len(time) - 9))
     rule = "─" * (room - cells(name) - len(time) - 7)
     start = ("──", "dim"), (f" {name} ", "bold"), (rule, "dim")
@@ -249,12 +275,14 @@ class _Axis:
         values: The values; NaN is ignored.
         rate: Let the axis span at least a quarter of the highest value, so that a steady rate is a
             level line. Otherwise the axis is logarithmic if the values span decades.
+        log: Whether the axis is logarithmic, if the values allow it; None: as described.
     """
 
-    def __init__(self, values: Sequence[float], rate: bool) -> None:
+    def __init__(self, values: Sequence[float], rate: bool, log: bool | None = None) -> None:
         known = [value for value in values if value == value]
         low, high = min(known, default=0.0), max(known, default=1.0)
-        self.log = not rate and low > 0 and high / low >= _DECADES
+        wanted = high / low >= _DECADES if log is None and low > 0 else bool(log)
+        self.log = not rate and low > 0 and wanted
         if rate:
             around = max(high - low, _LEAST_SPAN * abs(high)) * 1.2
             middle = (low + high) / 2
@@ -302,32 +330,58 @@ class _Axis:
         return {row: text for text, row in once.items()}
 
 
-def _span(tasks: Iterable[TaskPanel]) -> tuple[float, float]:
+def _span(tasks: Sequence[TaskPanel], view: View) -> tuple[float, float]:
     """The time span that all plots share, so that they align."""
-    known = [h for task in tasks for h in (task.loss, task.rate) if h.start is not None]
+    every = [*tasks, *(other for task in tasks for _, other in task.beside)]
+    known = [h for task in every for h in (task.loss, task.rate) if h.start is not None]
     start = min((history.start or 0.0 for history in known), default=0.0)
-    return start, max([start + 1e-3, *(history.end for history in known)])
+    end = max([start + 1e-3, *(history.end for history in known)])
+    return max(start, end - view.seconds) if view.seconds else start, end
 
 
-def _plots(task: TaskPanel, span: tuple[float, float], room: int, high: int) -> Iterator[Line]:
-    """Plots of loss and rate over the whole run, side by side."""
+def _plots(
+    task: TaskPanel, span: tuple[float, float], room: int, high: int, view: View
+) -> Iterator[Line]:
+    """Plots of loss and rate, side by side."""
     shown = [(style, history) for style, history, _ in _told(task)]
     rooms = _halves(room) if len(shown) > 1 else (room - 1,)
     columns = [
-        _plot(history, span, each, high, style)
+        _plot([history, *_beside_of(task, style)], span, each, high, style, view)
         for (style, history), each in zip(shown, rooms, strict=True)
     ]
     for pair in zip(*columns, strict=True):
         yield _beside(pair, room)
 
 
+def _beside_of(task: TaskPanel, style: str) -> list[History]:
+    """The curves of other runs that are drawn over a task's."""
+    return [other.loss if style == "loss" else other.rate for _, other in task.beside]
+
+
+def _legend_of_runs(tasks: Sequence[TaskPanel], room: int) -> list[Line]:
+    """The other runs that are drawn over this one, in their colours, with their last figures."""
+    made: list[Line] = []
+    for task in tasks[:1]:
+        for (name, other), style in zip(task.beside, _OTHERS, strict=False):
+            figures = [f"{kind} {told[0]}" for kind, _, told in _told(other)]
+            steps = fact(other.facts, "steps")
+            said = joined([f"step {count(steps)}" if steps else "", *figures], room // 2, " · ")
+            text = f" over it: {cut(name, max(8, room - cells(said) - 16))}"
+            made.append(((text, style), (f"  {said}", "")))
+    return made
+
+
 def _plot(
-    history: History, span: tuple[float, float], room: int, high: int, style: str
-) -> list[Line]:
-    """A plot in braille; a loss has a smoothed curve over the raw one."""
-    wide = room - _AXIS - 1
+    histories: Sequence[History], span: tuple[float, float], room: int, high: int, style: str,
+    view: View,
+) -> list[Line]:  # fmt: skip
+    """A plot in braille of a run, and of others; a loss has a smoothed curve over the raw one."""
+    wide, history = room - _AXIS - 1, histories[0]
     values = history.over(*span, 2 * wide)
-    axis = _Axis([v for v in values if v is not None], rate=style == "rate")
+    curves = [each.over(*span, 2 * wide) for each in histories[1:]]
+    log = None if style == "rate" else view.log
+    known = [v for each in (values, *curves) for v in each if v is not None]
+    axis = _Axis(known, style == "rate", log)
     places = [None if v is None or v != v else axis.part(v) for v in values]
     odd = {x // 2 for x, value in enumerate(values) if value is not None and value != value}
     curve, raw = _Dots(wide, high), _Dots(wide, high)
@@ -338,13 +392,18 @@ def _plot(
         raw.curve(places)
         places = _smoothed(places)
     curve.curve(places)
+    others = [_Dots(wide, high) for _ in curves]
+    for dots, each in zip(others, curves, strict=True):
+        dots.curve([None if v is None or v != v else axis.part(v) for v in each])
     labels = axis.labels(high)
     lines: list[Line] = []
     for row in range(high):
         label = (f"{labels.get(row, ''):>{_AXIS - 1}} {'┤' if row in labels else '│'}", "dim")
         marks = odd if row == high - 1 else set()
-        lines.append((label, *_cells(curve.rows[row], raw.rows[row], style, marks)))
-    return [*lines, _times(span, wide, axis.log)]
+        under = [*zip((dots.rows[row] for dots in others), _OTHERS, strict=False)]
+        under.append((raw.rows[row], "dim"))
+        lines.append((label, *_cells(curve.rows[row], under, style, marks)))
+    return [*lines, _times(span, wide, axis.log, view.seconds is not None)]
 
 
 def _smoothed(values: Sequence[float | None]) -> list[float | None]:
@@ -402,22 +461,30 @@ class _Dots:
             self.rows[-1 - at // 4][x // 2] |= _DOT[x % 2][at % 4]
 
 
-def _cells(over: Sequence[int], under: Sequence[int], style: str, marks: set[int]) -> Line:
-    """A row of two overlaid pictures; values that are not finite are marked."""
+def _cells(
+    over: Sequence[int], under: Sequence[tuple[Sequence[int], str]], style: str, marks: set[int]
+) -> Line:
+    """A row of pictures, one over the others; values that are not finite are marked."""
     spans: list[tuple[str, str]] = []
-    for x, (bits, below) in enumerate(zip(over, under, strict=True)):
-        text = TIMES if x in marks else chr(ord(BLANK) + (bits or below))
-        kind = "bad" if x in marks else style if bits or not below else "dim"
+    for x, bits in enumerate(over):
+        kind = style
+        for picture, other in under:
+            if not bits and picture[x]:
+                bits, kind = picture[x], other
+        text = TIMES if x in marks else chr(ord(BLANK) + bits)
+        kind = "bad" if x in marks else kind
         if spans and spans[-1][1] == kind:
             text = spans.pop()[0] + text
         spans.append((text, kind))
     return tuple(spans)
 
 
-def _times(span: tuple[float, float], wide: int, log: bool) -> Line:
-    """The time axis below a plot."""
+def _times(span: tuple[float, float], wide: int, log: bool, to_now: bool) -> Line:
+    """The time axis below a plot: from the start, or back from now."""
     seconds = span[1] - span[0]
     first, last, middle = "0", clock(seconds), clock(seconds / 2) if wide >= 60 else ""
+    if to_now:
+        first, last, middle = f"-{last}", "now", middle and f"-{middle}"
     gaps = wide - len(first) - len(middle) - len(last)
     if gaps < 2:
         return ((" " * _AXIS + "└", "dim"),)

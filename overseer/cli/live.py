@@ -1,0 +1,106 @@
+"""Finds live runs, and their processes, for the commands that look at them or ask something."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import UsageError, VoirError
+from ..recorder.log import published
+from ..rundir.control import ask
+from ..rundir.killed import has_ended
+from ..rundir.reading import Run, read_run
+from .runs import newest, run_directory
+
+LIVE_HELP = "a run directory, a --name or --tag (default: the run that is running)"
+#: Directories of a job's processes.
+_PROCESS = re.compile(r"(rank|process|attempt)\d+")
+
+
+def live_runs() -> list[Path]:
+    """The runs of this user on this machine that are running, newest first.
+
+    Those of other machines are known if they are in the directory of runs.
+    """
+    found = {_of_job(Path(each)) for each in published()}
+    with suppress(VoirError):
+        found |= {each.absolute() for each in newest() if not over(each)}
+    return sorted(found, key=_started, reverse=True)
+
+
+def over(path: Path) -> bool:
+    """Whether no process of a run or job is running any more, as far as this machine can tell."""
+    try:
+        return not live_processes(read_run(path))
+    except VoirError:
+        return True
+
+
+def live_processes(run: Run) -> list[Path]:
+    """The directories of a run's processes that have not ended."""
+    every = [*(run.ranks or (run,)), *([run.starter] if run.starter else [])]
+    return [each.path for each in every if not has_ended(each.path)]
+
+
+def live_run(named: str | None) -> Path:
+    """The run that a command line names, or else the only one that is running.
+
+    Raises:
+        VoirError: There is no such run; none is running, or several are.
+    """
+    if named is not None:
+        return run_directory(named)
+    found = live_runs()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise VoirError(
+            "run-missing", "no run is running", "voir runs lists those that have ended."
+        )
+    raise UsageError("usage", f"{len(found)} runs are running", f"Name one: {listed(found)}")
+
+
+def listed(paths: Sequence[Path]) -> str:
+    """Paths as they are typed, from the current directory."""
+    return "  ".join(map(short, paths))
+
+
+def short(path: Path) -> str:
+    """A path from the current directory, if that is shorter."""
+    with suppress(OSError, ValueError):
+        return min(os.path.relpath(path), str(path), key=len)
+    return str(path)
+
+
+def request(named: str | None, word: int, value: int, first: bool = False) -> list[Path]:
+    """Ask something of a live run, of all its processes or of the first one.
+
+    Returns:
+        The directories of the processes that have done it.
+
+    Raises:
+        VoirError: One of them has not (``no-answer``).
+    """
+    path = live_run(named)
+    live = live_processes(read_run(path))
+    if not live:
+        raise VoirError("no-answer", f"{short(path)}: it has ended", "voir watch lists live runs.")
+    asked = live[:1] if first else live
+    for directory, why in ask(asked, word, value).items():
+        raise VoirError("no-answer", f"{short(directory)}: {why}", "See voir watch for its state.")
+    return asked
+
+
+def _of_job(path: Path) -> Path:
+    while _PROCESS.fullmatch(path.name):
+        path = path.parent
+    return path
+
+
+def _started(path: Path) -> float:
+    with suppress(VoirError):
+        return read_run(path).began or 0.0
+    return 0.0

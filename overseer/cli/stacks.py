@@ -1,0 +1,69 @@
+"""``voir stacks RUN``: prints where the threads of a live run are, of all ranks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import VoirError
+from ..recorder.log import read_header
+from ..recorder.sites import WORD_STACKS
+from ..rundir.control import ask
+from ..rundir.killed import STACKS_FILE
+from ..rundir.pyspy import seen_in
+from ..rundir.reading import read_run
+from .commands import CommandParser, Terminal
+from .live import LIVE_HELP, live_processes, live_run, short
+
+_ABOUT = """\
+Print the stacks of the threads of a live run; of a job, of all its ranks. A run whose interpreter
+is held by C code cannot answer; it is looked at with py-spy, if that is installed.
+"""
+
+
+def parser() -> CommandParser:
+    """The parser of ``voir stacks``."""
+    made = CommandParser(
+        prog="voir stacks", description=_ABOUT, example="voir stacks voir-runs/RUN"
+    )
+    made.add_argument("run", metavar="RUN", nargs="?", help=LIVE_HELP)
+    return made
+
+
+def stacks(argv: list[str], terminal: Terminal) -> Iterator[str]:
+    """Print the stacks of the run that ``argv`` names.
+
+    Raises:
+        VoirError: There is no such live run, or no process of it answers.
+    """
+    path = live_run(parser().parse_args(argv).run)
+    live = live_processes(read_run(path))
+    if not live:
+        raise VoirError(
+            "no-answer", f"{short(path)}: it has ended", "voir show RUN has its last ones."
+        )
+    texts, silent = stacks_of(live)
+    yield from texts
+    for directory, why in silent.items():
+        raise VoirError(
+            "no-answer", f"{short(directory)}: {why}", "Install py-spy in its environment."
+        )
+
+
+def stacks_of(directories: Sequence[Path]) -> tuple[list[str], dict[Path, str]]:
+    """The stacks of live processes, each with a heading; and why others have none."""
+    silent, texts = ask(directories, WORD_STACKS, 1), []
+    for each in directories:
+        text = ""
+        if each in silent:
+            found = read_header(os.fspath(each))
+            text = seen_in(found.pid)[1] if found is not None else ""
+        else:
+            with suppress(OSError):
+                text = (each / STACKS_FILE).read_text("utf-8", "replace")
+        if text:
+            silent.pop(each, None)
+            texts.append(f"{each.name}:\n{text}\n" if len(directories) > 1 else text)
+    return texts, silent

@@ -1,0 +1,46 @@
+"""``voir stop RUN``: ends a live run cleanly, at its next step or at a given one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import UsageError
+from ..recorder.log import read_header
+from ..recorder.sites import AT_ONCE, WORD_STEPS, WORD_STOP
+from ..rundir.reading import read_run
+from .commands import CommandParser, Terminal, within
+from .live import LIVE_HELP, live_processes, live_run, request, short
+
+_ABOUT = """\
+End a live run as --stop N does: the script leaves its loop with status 0, and the run is recorded.
+All ranks of a job stop at the same step.
+"""
+
+
+def parser() -> CommandParser:
+    """The parser of ``voir stop``."""
+    made = CommandParser(prog="voir stop", description=_ABOUT, example="voir stop --at 1000")
+    made.add_argument("run", metavar="RUN", nargs="?", help=LIVE_HELP)
+    made.add_argument("--at", type=within(1, AT_ONCE - 1, "number of a step", int), metavar="STEP",
+        help="after this step; of a job, soon after it (default: the next one)")  # fmt: skip
+    return made
+
+
+def stop(argv: list[str], terminal: Terminal) -> Iterator[str]:
+    """Ask the run that ``argv`` names to end; yield what happens.
+
+    Raises:
+        VoirError: There is no such live run, or it does not answer.
+    """
+    options = parser().parse_args(argv)
+    path = live_run(options.run)
+    live = live_processes(read_run(path))
+    steps = [found.control[WORD_STEPS] for each in live if (found := read_header(str(each)))]
+    if options.at is not None and options.at <= max(steps, default=0):
+        what = f"{short(path)} is at step {max(steps):,} already"
+        raise UsageError("usage", what, "Name a later step, or leave --at out.")
+    request(str(path), WORD_STOP, options.at or AT_ONCE, first=True)
+    if options.at is not None:
+        yield f"{short(path)} stops after step {options.at:,}\n"
+    else:
+        yield f"{short(path)} stops at its next step\n"

@@ -1,0 +1,142 @@
+"""``voir watch RUN``: the dashboard of a live run, or of one that has ended, from its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ..clock import thread_time_ns
+from ..errors import VoirError
+from ..views.dash.dash import sink_for
+from ..views.dash.layout import LEAST_COLUMNS, LEAST_ROWS
+from ..views.dash.text import Palette
+from ..views.dash.window import Window
+from ..views.text import is_terminal
+from .commands import CommandParser, Terminal
+from .live import LIVE_HELP, live_run, live_runs
+from .watched import Chooser, Watched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+_ABOUT = """\
+Show the dashboard of a live run from another terminal, also if it was started without --dash. The
+run goes on when you leave. Several runs are drawn over one another.
+"""
+#: Least seconds between two frames; and the inverse of their largest share of a core.
+FRAME_SECONDS, COST_PART = 0.5, 100
+#: Seconds between two lines of --json, and between two looks for a run that starts.
+LINE_SECONDS, LOOK_SECONDS = 1.0, 1.0
+
+
+def parser() -> CommandParser:
+    """The parser of ``voir watch``."""
+    made = CommandParser(prog="voir watch", description=_ABOUT, example="voir watch voir-runs/RUN")
+    made.add_argument("run", metavar="RUN", nargs="*", help=LIVE_HELP)
+    made.add_argument("--rank", metavar="R", type=int, help="of a job, begin with this rank")
+    made.add_argument("--once", action="store_true", help="print one screen, and end")
+    made.add_argument("--json", action="store_true",
+        help="print a line of JSON a second; with --once, one line")  # fmt: skip
+    return made
+
+
+def watch(
+    argv: list[str], terminal: Terminal, wait: Callable[[float], object] = time.sleep
+) -> Iterator[str]:
+    """Watch the runs that ``argv`` names; yield what is printed.
+
+    Args:
+        argv: The arguments of ``voir watch``.
+        terminal: The size of the output.
+        wait: Sleeps for a number of seconds.
+
+    Raises:
+        VoirError: There is no such run, or it cannot be read.
+    """
+    options = parser().parse_args(argv)
+    if options.once or options.json or not is_terminal(sys.stdout, os.environ):
+        yield from _printed(options, terminal, wait)
+        return
+    keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
+    window, watched = Window(keys, sys.stdout.fileno(), Palette.of(sys.stdout, os.environ)), None
+    try:
+        with window, suppress(KeyboardInterrupt):
+            paths = [live_run(each) for each in options.run] or _chosen(window)
+            if paths:
+                watched = Watched(paths, options.rank)
+                _shown(window, watched)
+    except OSError:  # The terminal is gone.
+        return
+    if watched is not None:
+        palette = Palette.of(sys.stdout, os.environ)
+        yield _text(watched, (terminal.width, max(terminal.height - 1, LEAST_ROWS)), palette)
+
+
+def _printed(
+    options: Namespace, terminal: Terminal, wait: Callable[[float], object]
+) -> Iterator[str]:
+    """What is printed where there is no terminal of its own."""
+    watched = Watched([live_run(each) for each in options.run or [None]], options.rank)
+    if options.once and not options.json:
+        size = max(terminal.width, LEAST_COLUMNS), (terminal.height or 33) - 1
+        yield _text(watched, size, Palette(terminal.colour))
+        return
+    lines = None if options.json else sink_for(sys.stdout, {})
+    while True:
+        if options.json:
+            yield json.dumps(watched.as_facts()) + "\n"
+        elif lines is not None:
+            lines.draw(watched.board)
+        if options.once or watched.ended:
+            break
+        wait(LINE_SECONDS)
+        watched.refresh()
+    if lines is not None:
+        lines.close(watched.board)
+        yield f"{watched.state}\n"
+
+
+def _text(watched: Watched, size: tuple[int, int], palette: Palette) -> str:
+    """One screen as text, without the row of keys."""
+    columns, rows = size
+    lines = watched.lines(columns, rows)
+    return b"".join(palette.paint(line).rstrip() + b"\n" for line in lines).decode()
+
+
+def _chosen(window: Window) -> list[Path]:
+    """The run that is running; of several, what the user chooses; waits for one to start."""
+    chooser = Chooser(live_runs())
+    if len(chooser.runs) == 1:
+        return chooser.runs
+    while True:
+        window.draw(chooser.lines(*window.size()))
+        key = window.key(LOOK_SECONDS)
+        if key == "q":
+            return []
+        if key and (found := chooser.chosen(key)):
+            return [found]
+        if not key:
+            waited = not chooser.runs
+            chooser.runs = live_runs()
+            if waited and chooser.runs:
+                return chooser.runs[:1]
+
+
+def _shown(window: Window, watched: Watched) -> None:
+    """Show the board until the user leaves."""
+    while True:
+        begun = thread_time_ns()
+        columns, rows = window.size()
+        window.draw([*watched.lines(columns, rows - 1), watched.keys(columns)])
+        with suppress(VoirError):  # Said in the last row.
+            watched.refresh()
+        cost = (thread_time_ns() - begun) / 1e9
+        key = window.key(max(FRAME_SECONDS, cost * COST_PART))
+        if key and watched.pressed(key):
+            return

@@ -1,0 +1,99 @@
+"""Asks something of a live run of this user: to stop, to trace some steps, for its stacks.
+
+The request is a control word in the header, which the run looks at once a second and sets to 0 when
+it has done what is asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..clock import monotonic, sleep
+from ..errors import VoirError
+from ..files import read_json
+from ..model.facts import part
+from ..recorder.log import lives, read_header, set_control
+from .killed import has_ended, is_ours, now_doing
+
+#: Seconds that a run has for its answer.
+ANSWER_SECONDS = 5.0
+#: Interval at which it is looked for.
+_LOOK_SECONDS = 0.05
+
+
+def refusal(directory: Path) -> str:
+    """Why nothing can be asked of the run in a directory; empty if it can."""
+    if has_ended(directory):
+        return "it has ended"
+    try:
+        host = part(read_json(directory / "run.json"), "provenance").get("hostname")
+    except (OSError, ValueError, AttributeError):
+        host = None
+    if host is not None and host != os.uname().nodename:
+        return f"it runs on another machine, {host}: ask there"
+    if not is_ours(directory):
+        return "it belongs to another user"
+    found = read_header(os.fspath(directory))
+    if found is None:
+        return "it cannot be reached from here: it runs in a container, or has no header"
+    return "" if lives(found) else "it has ended"
+
+
+def ask(
+    directories: Sequence[Path],
+    word: int,
+    value: int,
+    wait: Callable[[float], object] = sleep,
+    now: Callable[[], float] = monotonic,
+) -> dict[Path, str]:
+    """Set a control word of several runs, and wait until all have seen it.
+
+    Args:
+        directories: Those of the runs' processes.
+        word: The control word.
+        value: Its value, above 0.
+        wait: Sleeps for a number of seconds.
+        now: The time in seconds.
+
+    Returns:
+        By directory, why a run has not done what was asked; only those that have not.
+    """
+    refused, asked = dict[Path, str](), list[Path]()
+    for each in directories:
+        why = refusal(each)
+        if not why and not set_control(os.fspath(each), word, value):
+            why = "its header cannot be written"
+        if why:
+            refused[each] = why
+        else:
+            asked.append(each)
+    until = now() + ANSWER_SECONDS
+    while (asked := [each for each in asked if _unseen(each, word)]) and now() < until:
+        wait(_LOOK_SECONDS)
+    for each in asked:
+        set_control(os.fspath(each), word, 0)
+        refused[each] = _silence(each)
+    return refused
+
+
+def ask_all(directories: Sequence[Path], word: int, value: int) -> None:
+    """As :func:`ask`, of a run or of all ranks of a job.
+
+    Raises:
+        VoirError: One of them has not done what was asked (``no-answer``).
+    """
+    for directory, why in ask(directories, word, value).items():
+        raise VoirError("no-answer", f"{directory}: {why}", "voir watch shows what it is doing.")
+
+
+def _unseen(directory: Path, word: int) -> bool:
+    found = read_header(os.fspath(directory))
+    return found is not None and lives(found) and found.control[word] != 0
+
+
+def _silence(directory: Path) -> str:
+    found = read_header(os.fspath(directory))
+    doing = f"; it is {now_doing(found)}" if found is not None else ""
+    return f"it does not answer within {ANSWER_SECONDS:g} s{doing}"
