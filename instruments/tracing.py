@@ -145,10 +145,13 @@ class Session:
         return over
 
     def steps(self, n: int) -> None:
-        """Trace the next ``n`` steps with their operators."""
-        self._measuring.catch_up()
-        first = self._steps() + 1
-        self._parts.begin(Part(recorder.now(), steps=(first, first + n), level="op"))
+        """Trace ``n`` steps with their operators, from the next one that begins."""
+
+        def begin() -> None:
+            first = self._steps() + 1
+            self._parts.begin(Part(recorder.now(), steps=(first, first + n), level="op"))
+
+        self._measuring.stop_at(0, None, begin, once=True)  # Where steps are counted exactly.
 
     def _steps(self) -> int:
         fold = self._measuring.fold

@@ -85,7 +85,7 @@ def _printed(
     watched = Watched([live_run(each) for each in options.run or [None]], options.rank)
     if options.once and not options.json:
         size = max(terminal.width, LEAST_COLUMNS), (terminal.height or 33) - 1
-        yield _text(watched, size, Palette(terminal.colour))
+        yield _text(watched, size, Palette() if terminal.colour else None)
         return
     lines = None if options.json else sink_for(sys.stdout, {})
     while True:
@@ -102,10 +102,11 @@ def _printed(
         yield f"{watched.state}\n"
 
 
-def _text(watched: Watched, size: tuple[int, int], palette: Palette) -> str:
-    """One screen as text, without the row of keys."""
-    columns, rows = size
-    lines = watched.lines(columns, rows)
+def _text(watched: Watched, size: tuple[int, int], palette: Palette | None) -> str:
+    """One screen as text, without the row of keys; without a palette, plain."""
+    lines = watched.lines(*size)
+    if palette is None:
+        return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
     return b"".join(palette.paint(line).rstrip() + b"\n" for line in lines).decode()
 
 

@@ -73,8 +73,8 @@ class Watched:
         self._ranks: LiveRanks | None = None
         self._members: list[Run] = []
         self._feed = self._open(rank)
-        self._others = [(short(path), Feed(_first(read_run(path)))) for path in paths[1:]]
-        self._looked = 0.0
+        self._others = [(path.name, Feed(_first(read_run(path)))) for path in paths[1:]]
+        self._looked, self._trouble = 0.0, ""
         self.refresh()
 
     def _open(self, rank: int | None) -> Feed:
@@ -119,8 +119,9 @@ class Watched:
             self._feed.refresh()
             for _, feed in self._others:
                 feed.refresh()
+            self._trouble = ""
         except VoirError as error:
-            self.said = error.what
+            self._trouble = error.what
             raise
         board, seconds = self.board, self._view.seconds
         if self._ranks is not None:
@@ -161,7 +162,9 @@ class Watched:
             return [((cut(each, max(columns - 1, 1)), ""),) for each in texts]
         shown: list[Line]
         if self.page == "help":
-            shown = [((f" {key:<5}", "bold"), (what, "")) for key, _, what in KEYS]
+            shown = [
+                ((f" {key:<5}", "bold"), (cut(what, columns - 7), "")) for key, _, what in KEYS
+            ]
         elif self.page == "stacks":
             most = max(len(self._text) - rows + 1, 0)
             self._top = min(max(self._top, 0), most)
@@ -171,11 +174,10 @@ class Watched:
             shown = lay_out(self.board, columns, rows - 1, self._view)
         blank: list[Line] = [()] * (rows - 1 - len(shown))
         text, style = self._state()
-        said = clean(self.said or self._feed.said)
-        line = [(f" {cut(text, max(columns - 4 - len(said), columns // 2))}", style)]
-        if said:
-            line.append((f"  {cut(said, columns // 2)}", "dim"))
-        return [*shown, *blank, padded(tuple(line), columns - 1)]
+        said = clean(self._trouble or self._feed.said or self.said)
+        text = cut(text, max(columns - 4 - len(said), columns // 2))
+        line = ((f" {text}", style), (f"  {cut(said, max(columns - 4 - len(text), 1))}", "dim"))
+        return [*shown, *blank, padded(line, columns - 1)]
 
     def keys(self, columns: int) -> Line:
         """The row of keys; while a filter is typed, the filter."""
@@ -278,7 +280,7 @@ class Watched:
         at = every.index(now) if now in every else len(every) - 1
         seconds = every[min(max(at + by, 0), len(every) - 1)]
         self._view = self._view._replace(seconds=seconds)
-        self.said = f"the last {duration(seconds)}" if seconds else "the whole run"
+        self.said = f"the last {clock(seconds)}" if seconds else "the whole run"
         self._look_back()
 
     def _look_back(self) -> None:

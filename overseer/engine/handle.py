@@ -8,7 +8,7 @@ import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from functools import cached_property
+from functools import cached_property, partial
 
 from ..boundary import Guarded, StopProgram, current, here, name_of
 from ..clock import Clock, Overhead, monotonic, time_ns
@@ -424,7 +424,9 @@ class Handle(Scheduler):
             self.stopped_early = BY_COMMAND
             self.stopping.request(asked)
         else:
-            self.measuring.stop_at(step, None, reached, once=True)
+            # On the script's thread, which knows how many steps there are.
+            due = partial(self.measuring.stop_at, step, None, reached, once=True)
+            self.measuring.stop_at(0, None, due, once=True)
 
     def join_job(self) -> None:
         """Stop together with the other ranks of the job, once this process is known as a rank."""

@@ -365,7 +365,7 @@ def _legend_of_runs(tasks: Sequence[TaskPanel], room: int) -> list[Line]:
         for (name, other), style in zip(task.beside, _OTHERS, strict=False):
             figures = [f"{kind} {told[0]}" for kind, _, told in _told(other)]
             steps = fact(other.facts, "steps")
-            said = joined([f"step {count(steps)}" if steps else "", *figures], room // 2, " · ")
+            said = joined([*figures, f"step {count(steps)}" if steps else ""], room // 2, " · ")
             text = f" over it: {cut(name, max(8, room - cells(said) - 16))}"
             made.append(((text, style), (f"  {said}", "")))
     return made
