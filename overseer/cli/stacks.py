@@ -12,7 +12,6 @@ from ..recorder.log import read_header
 from ..recorder.sites import WORD_STACKS
 from ..rundir.control import ask
 from ..rundir.killed import STACKS_FILE
-from ..rundir.pyspy import seen_in
 from ..rundir.reading import read_run
 from .commands import CommandParser, Terminal
 from .live import LIVE_HELP, live_processes, live_run, short
@@ -58,6 +57,8 @@ def stacks_of(directories: Sequence[Path]) -> tuple[list[str], dict[Path, str]]:
     for each in directories:
         text = ""
         if each in silent:
+            from ..rundir.pyspy import seen_in
+
             found = read_header(os.fspath(each))
             text = seen_in(found.pid)[1] if found is not None else ""
         else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Rows of ``steps.npy`` that are read of a long run or range, and the places that they come from.
-ROWS, PLACES = 50_000, 1000
+ROWS, PLACES = 20_000, 1000
 #: Bytes of ``metrics.jsonl`` that are read at first, and then at a time.
 TAIL_BYTES = 1 << 18
 #: Points of a curve, about.

@@ -12,7 +12,6 @@ from ..model.hangs import place_text
 from ..recorder.log import lives, read_header
 from ..rundir.killed import has_ended, now_doing
 from ..views.dash.board import RankRow
-from .figures import waiting_share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ class LiveRanks:
 
 def rank_row(directory: Path, rank: int) -> RankRow:
     """The row of one rank; without figures if its record cannot be read."""
+    from .figures import waiting_share  # Only jobs pay for it.
+
     facts: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         facts = dict(read_json(directory / "run.json"))

@@ -7,7 +7,6 @@ from contextlib import suppress
 from stat import S_IWUSR
 
 from ..recorder.log import header_paths
-from ..trace.finishing import finish
 from .killed import is_ours
 from .runfile import write_run
 
@@ -44,6 +43,8 @@ def _finish(run: Run, progress: Callable[[float], object]) -> bool:
     if not _writable(run) or not write_run(run.path / "run.json", run.facts, lambda problem: None):
         return False
     with suppress(Exception):  # The trace can still be made later.
+        from ..trace.finishing import finish
+
         finish(run.path, progress)
     for each in header_paths(os.fspath(run.path)):
         with suppress(OSError):

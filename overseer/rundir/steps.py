@@ -13,13 +13,14 @@ from ..errors import VoirError
 from ..files import reading
 from ..model.facts import part
 from ..recorder.sites import PARTS
-from ..trace.steprows import StepRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
     from typing import IO, Any
+
+    from ..trace.steprows import StepRow
 
 STEPS_FILE = "steps.npy"
 #: The fields of a row, with NumPy's types; times are ns.
@@ -212,6 +213,8 @@ def step_rows(steps: Steps, given: Collection[str]) -> Iterator[StepRow]:
 
 
 def _step_row(row: dict[str, Any], given: bool) -> StepRow:
+    from ..trace.steprows import StepRow  # Few readers need it.
+
     return StepRow(
         row["task"], row["step"], row["thread"], row["start"], row["end"], row["items"],
         math.nan if given else row["loss"], bool(row["flags"] & LOADED), row["loading"],
