@@ -22,7 +22,7 @@ def instrument_tensorboard(ov: Overseer) -> Generator[Any, Any, None]:
     ov.argparser.add_argument(
         "--tensorboard",
         metavar="DIR",
-        help="at the end, write curves and a trace for tensorboard --logdir DIR",
+        help="at the end, write curves and a trace for TensorBoard",
     )
     yield ov.phases.parse_args(priority=100)  # Before the trace reads its options.
     if not ov.options.tensorboard:

@@ -35,8 +35,7 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.init
     add = ov.argparser.add_argument
     add("--verify", action="store_true",
-        help="check what voir sees of the script, in 200 steps at most; "
-        "status 3 when a check fails")  # fmt: skip
+        help="check what voir sees; status 3 if a check fails")  # fmt: skip
     add("--verify-json", metavar="FILE", help="also write the checks to FILE; implies --verify")
     add("--verify-loss", type=float, metavar="X",
         help="with --verify: the loss must come down to X")  # fmt: skip

@@ -87,11 +87,18 @@ def request(named: str | None, word: int, value: int, first: bool = False) -> li
     path = live_run(named)
     live = live_processes(read_run(path))
     if not live:
-        raise VoirError("no-answer", f"{short(path)}: it has ended", "voir watch lists live runs.")
+        raise ended(path)
     asked = live[:1] if first else live
     for directory, why in ask(asked, word, value).items():
         raise VoirError("no-answer", f"{short(directory)}: {why}", "See voir watch for its state.")
     return asked
+
+
+def ended(path: Path) -> VoirError:
+    """The error for a run of which nothing can be asked any more."""
+    return VoirError(
+        "no-answer", f"{short(path)}: it has ended", "voir show RUN has its last figures."
+    )
 
 
 def _of_job(path: Path) -> Path:

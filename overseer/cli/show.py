@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..clock import time_ns
 from ..errors import UsageError
 from ..rundir.pyspy import look_inside
 from ..rundir.reading import Run, read_job
@@ -119,8 +119,8 @@ def _aged(run: Run) -> dict[str, Any]:
     facts = facts_of(run)
     if "now" in facts:
         with suppress(OSError):
-            files = [(one.path / "run.json").stat().st_mtime for one in run.ranks or (run,)]
-            facts["state"] += f"; figures of {max(0.0, time.time() - max(files)):.1f} s ago"
+            files = [(one.path / "run.json").stat().st_mtime_ns for one in run.ranks or (run,)]
+            facts["state"] += f"; figures of {max(0, time_ns() - max(files)) / 1e9:.1f} s ago"
     return facts
 
 

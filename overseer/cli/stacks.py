@@ -14,7 +14,7 @@ from ..rundir.control import ask
 from ..rundir.killed import STACKS_FILE
 from ..rundir.reading import read_run
 from .commands import CommandParser, Terminal
-from .live import LIVE_HELP, live_processes, live_run, short
+from .live import LIVE_HELP, ended, live_processes, live_run, short
 
 _ABOUT = """\
 Print the stacks of the threads of a live run; of a job, of all its ranks. A run whose interpreter
@@ -40,9 +40,7 @@ def stacks(argv: list[str], terminal: Terminal) -> Iterator[str]:
     path = live_run(parser().parse_args(argv).run)
     live = live_processes(read_run(path))
     if not live:
-        raise VoirError(
-            "no-answer", f"{short(path)}: it has ended", "voir show RUN has its last ones."
-        )
+        raise ended(path)
     texts, silent = stacks_of(live)
     yield from texts
     for directory, why in silent.items():

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from ..errors import UsageError
 from ..recorder.log import read_header
-from ..recorder.sites import AT_ONCE, WORD_STEPS, WORD_STOP
+from ..recorder.sites import STOP_NOW, WORD_STEPS, WORD_STOP
 from ..rundir.reading import read_run
 from .commands import CommandParser, Terminal, within
-from .live import LIVE_HELP, live_processes, live_run, request, short
+from .live import LIVE_HELP, ended, live_processes, live_run, request, short
 
 _ABOUT = """\
 End a live run as --stop N does: the script leaves its loop with status 0, and the run is recorded.
@@ -21,7 +21,7 @@ def parser() -> CommandParser:
     """The parser of ``voir stop``."""
     made = CommandParser(prog="voir stop", description=_ABOUT, example="voir stop --at 1000")
     made.add_argument("run", metavar="RUN", nargs="?", help=LIVE_HELP)
-    made.add_argument("--at", type=within(1, AT_ONCE - 1, "number of a step", int), metavar="STEP",
+    made.add_argument("--at", type=within(1, STOP_NOW - 1, "number of a step", int), metavar="STEP",
         help="after this step; of a job, soon after it (default: the next one)")  # fmt: skip
     return made
 
@@ -35,11 +35,13 @@ def stop(argv: list[str], terminal: Terminal) -> Iterator[str]:
     options = parser().parse_args(argv)
     path = live_run(options.run)
     live = live_processes(read_run(path))
+    if not live:
+        raise ended(path)
     steps = [found.control[WORD_STEPS] for each in live if (found := read_header(str(each)))]
     if options.at is not None and options.at <= max(steps, default=0):
         what = f"{short(path)} is at step {max(steps):,} already"
         raise UsageError("usage", what, "Name a later step, or leave --at out.")
-    request(str(path), WORD_STOP, options.at or AT_ONCE, first=True)
+    request(str(path), WORD_STOP, options.at or STOP_NOW, first=True)
     if options.at is not None:
         yield f"{short(path)} stops after step {options.at:,}\n"
     else:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 #: File name of a job's merged traces.
 MERGED = "ranks.pftrace"
 #: Steps of a live run that are traced at most.
-MAX_STEPS = 10_000
+_MAX_STEPS = 10_000
 #: Default number of labels, and of lines in each call tree.
 TOP = 30
 #: Nesting levels shown in call trees.
@@ -78,7 +78,7 @@ def _begin(argv: list[str]) -> str:
     about = "Trace the next steps of a live run in detail."
     made = CommandParser(prog="voir trace", description=about, example=example)
     made.add_argument("run", metavar="RUN", nargs="?", help=LIVE_HELP)
-    number = within(1, MAX_STEPS, f"number of steps up to {MAX_STEPS:,}", int)
+    number = within(1, _MAX_STEPS, f"number of steps up to {_MAX_STEPS:,}", int)
     made.add_argument("--steps", type=number, required=True, metavar="N", help="number of steps")
     options = made.parse_args(argv)
     asked = request(options.run, WORD_TRACE, options.steps)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ..clock import thread_time_ns
+from ..clock import sleep, thread_time_ns
 from ..errors import VoirError
 from ..views.dash.dash import sink_for
 from ..views.dash.layout import LEAST_COLUMNS, LEAST_ROWS
 from ..views.dash.text import Palette
-from ..views.dash.window import Window
+from ..views.dash.window import FullScreen
 from ..views.text import is_terminal
 from .commands import CommandParser, Terminal
 from .live import LIVE_HELP, live_run, live_runs
@@ -30,9 +29,9 @@ Show the dashboard of a live run from another terminal, also if it was started w
 run goes on when you leave. Several runs are drawn over one another.
 """
 #: Least seconds between two frames; and the inverse of their largest share of a core.
-FRAME_SECONDS, COST_PART = 0.5, 100
+_FRAME_SECONDS, _COST_PART = 0.5, 100
 #: Seconds between two lines of --json, and between two looks for a run that starts.
-LINE_SECONDS, LOOK_SECONDS = 1.0, 1.0
+_LINE_SECONDS, _LOOK_SECONDS = 1.0, 1.0
 
 
 def parser() -> CommandParser:
@@ -47,7 +46,7 @@ def parser() -> CommandParser:
 
 
 def watch(
-    argv: list[str], terminal: Terminal, wait: Callable[[float], object] = time.sleep
+    argv: list[str], terminal: Terminal, wait: Callable[[float], object] = sleep
 ) -> Iterator[str]:
     """Watch the runs that ``argv`` names; yield what is printed.
 
@@ -64,7 +63,10 @@ def watch(
         yield from _printed(options, terminal, wait)
         return
     keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
-    window, watched = Window(keys, sys.stdout.fileno(), Palette.of(sys.stdout, os.environ)), None
+    window, watched = (
+        FullScreen(keys, sys.stdout.fileno(), Palette.of(sys.stdout, os.environ)),
+        None,
+    )
     try:
         with window, suppress(KeyboardInterrupt):
             paths = [live_run(each) for each in options.run] or _chosen(window)
@@ -95,7 +97,7 @@ def _printed(
             lines.draw(watched.board)
         if options.once or watched.ended:
             break
-        wait(LINE_SECONDS)
+        wait(_LINE_SECONDS)
         watched.refresh()
     if lines is not None:
         lines.close(watched.board)
@@ -110,14 +112,14 @@ def _text(watched: Watched, size: tuple[int, int], palette: Palette | None) -> s
     return b"".join(palette.paint(line).rstrip() + b"\n" for line in lines).decode()
 
 
-def _chosen(window: Window) -> list[Path]:
+def _chosen(window: FullScreen) -> list[Path]:
     """The run that is running; of several, what the user chooses; waits for one to start."""
     chooser = Chooser(live_runs())
     if len(chooser.runs) == 1:
         return chooser.runs
     while True:
         window.draw(chooser.lines(*window.size()))
-        key = window.key(LOOK_SECONDS)
+        key = window.key(_LOOK_SECONDS)
         if key == "q":
             return []
         if key and (found := chooser.chosen(key)):
@@ -129,7 +131,7 @@ def _chosen(window: Window) -> list[Path]:
                 return chooser.runs[:1]
 
 
-def _shown(window: Window, watched: Watched) -> None:
+def _shown(window: FullScreen, watched: Watched) -> None:
     """Show the board until the user leaves."""
     while True:
         begun = thread_time_ns()
@@ -138,6 +140,6 @@ def _shown(window: Window, watched: Watched) -> None:
         with suppress(VoirError):  # Said in the last row.
             watched.refresh()
         cost = (thread_time_ns() - begun) / 1e9
-        key = window.key(max(FRAME_SECONDS, cost * COST_PART))
+        key = window.key(max(_FRAME_SECONDS, cost * _COST_PART))
         if key and watched.pressed(key):
             return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..clock import time_ns
 from ..errors import UsageError, VoirError, clean
 from ..job.feed import Feed
 from ..job.live import LiveRanks
@@ -41,13 +41,13 @@ KEYS = (
     ("t", "trace", "trace the next five steps in detail"),
 )
 #: Ranges of time, in seconds; after the last one, the whole run.
-RANGES = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86400.0)
+_RANGES = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86400.0)
 #: Steps that the key t traces.
-TRACED = 5
+_TRACED = 5
 #: What a run is doing is shown once it has made no step for so many seconds.
-STILL_SECONDS = 2.0
+_STILL_SECONDS = 2.0
 #: Figures of a live run are old from this many seconds.
-OLD_SECONDS = 30.0
+_OLD_SECONDS = 30.0
 _STYLES = {"good": "done", "warn": "loading", "bad": "bad"}
 _AXES = {None: (True, "logarithmic"), True: (False, "linear"), False: (None, "automatic")}
 
@@ -203,9 +203,9 @@ class Watched:
             text = f"{text} · {clock(self.board.now)}"
         elif part(facts, "idle").get("hangs"):
             text, style = f"hangs: {text}", "bad"
-        elif 0.0 <= (number(facts, "idle.seconds") or -1.0) < STILL_SECONDS:
+        elif 0.0 <= (number(facts, "idle.seconds") or -1.0) < _STILL_SECONDS:
             text = "running"  # What it does between two steps is of no interest.
-        if not self.ended and (age := _age(run)) >= OLD_SECONDS:
+        if not self.ended and (age := _age(run)) >= _OLD_SECONDS:
             text += f"; figures of {duration(age)} ago"
         lost = [row for row in self.board.ranks if row.state.startswith(("killed", "exit status"))]
         if lost:
@@ -275,7 +275,7 @@ class Watched:
 
     def _zoom(self, by: int) -> None:
         now, elapsed = self._view.seconds, self.board.now
-        shorter = [each for each in RANGES if each < elapsed]
+        shorter = [each for each in _RANGES if each < elapsed]
         every: list[float | None] = [*shorter, None]
         at = every.index(now) if now in every else len(every) - 1
         seconds = every[min(max(at + by, 0), len(every) - 1)]
@@ -303,10 +303,10 @@ class Watched:
 
     def _trace(self) -> None:
         def ask_them(live: list[Path]) -> None:
-            refused = ask(live, WORD_TRACE, TRACED)
+            refused = ask(live, WORD_TRACE, _TRACED)
             why = next((f"{short(path)}: {why}" for path, why in refused.items()), "")
             path = short(self._path)
-            self.said = why or f"the next {TRACED} steps are traced: voir trace view {path}"
+            self.said = why or f"the next {_TRACED} steps are traced: voir trace view {path}"
 
         self._ask("asking for a trace", ask_them)
 
@@ -371,6 +371,6 @@ def _is_over(state: str) -> bool:
 def _age(run: Run) -> float:
     """Seconds since the run's figures were written."""
     try:
-        return max(0.0, time.time() - (run.path / "run.json").stat().st_mtime)
+        return max(0.0, (time_ns() - (run.path / "run.json").stat().st_mtime_ns) / 1e9)
     except OSError:
         return 0.0

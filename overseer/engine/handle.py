@@ -15,7 +15,7 @@ from ..clock import Clock, Overhead, monotonic, time_ns
 from ..context import VERSION, Context, Own
 from ..errors import Problem, UsageError
 from ..launch import Program
-from ..recorder.sites import AT_ONCE, WORD_STOP
+from ..recorder.sites import STOP_NOW, WORD_STOP
 from ..timers import Timer
 from .bus import Bus, Subscription
 from .ending import RunEnding, Stopping, reason_of
@@ -420,7 +420,7 @@ class Handle(Scheduler):
                 self.stopping.raising(asked)
                 raise asked
 
-        if step == AT_ONCE:
+        if step == STOP_NOW:
             self.stopped_early = BY_COMMAND
             self.stopping.request(asked)
         else:

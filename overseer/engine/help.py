@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 TOPICS = {
     "run": (
         "--stop", "--voirfile", "--no-voirfile", "--config", "--run-dir", "--no-record", "--quiet",
-        "--name",
+        "--name", "--on-end",
     ),
     "view": ("--dash", "--display", "--monitor", "--tensorboard"),
-    "measure": ("--train-rate", "--loading-rate", "--compute-rate", "--interval", "--skip"),
+    "measure": ("--train-rate", "--interval", "--skip"),
     "trace": ("--trace", "--trace-level", "--trace-steps", "--profile"),
     "check": ("--verify", "--verify-loss", "--strict", "--debug"),
 }  # fmt: skip

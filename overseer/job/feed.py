@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Rows of ``steps.npy`` that are read of a long run or range, and the places that they come from.
-ROWS, PLACES = 20_000, 1000
+_ROWS, _PLACES = 20_000, 1000
 #: Bytes of ``metrics.jsonl`` that are read at first, and then at a time.
-TAIL_BYTES = 1 << 18
+_TAIL_BYTES = 1 << 18
 #: Points of a curve, about.
-POINTS = 2000
+_POINTS = 2000
 _NS = 1e9
 
 
@@ -33,7 +33,7 @@ class Feed:
     """Reads what one process of a run has written since it last looked, and feeds a board.
 
     Times on the board are seconds since the run's start. Curves are those of the recorded steps:
-    of more than ``ROWS`` of them, of so many from evenly spread places.
+    of many of them, of some in evenly spread places.
 
     Args:
         path: The directory of the process.
@@ -114,8 +114,8 @@ class Feed:
                 for task in self.board.tasks.values():
                     task.loss, task.rate = History(), History(length=0.5)
             first, last = steps.row_at(self._after), self._after
-            together = 1 + min(len(steps) - first, ROWS) // POINTS
-            for rows in steps.stretches(ROWS, PLACES, first):
+            together = 1 + min(len(steps) - first, _ROWS) // _POINTS
+            for rows in steps.stretches(_ROWS, _PLACES, first):
                 self._draw(rows, together)
                 last = max(last, rows["end"][-1])
             self._after, self.said = last, ""
@@ -154,12 +154,12 @@ class Feed:
         with suppress(OSError), reading(self._path / "metrics.jsonl") as file:
             size = os.fstat(file.fileno()).st_size
             if self._offset < 0 or size < self._offset:
-                self._offset, self._rest = max(size - TAIL_BYTES, 0), b""
+                self._offset, self._rest = max(size - _TAIL_BYTES, 0), b""
                 if self._offset:
                     file.seek(self._offset)
                     self._offset += len(file.readline())
             file.seek(self._offset)
-            data = file.read(min(size - self._offset, TAIL_BYTES))
+            data = file.read(min(size - self._offset, _TAIL_BYTES))
             self._offset += len(data)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:

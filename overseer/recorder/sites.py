@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 #: Version of the layout of events and header.
 FORMAT: Final = 2
 #: Control words of the header that other programs set, and the run sets to 0 when it has done what
-#: they ask: the step after which it ends, or AT_ONCE; the number of steps to trace; its stacks.
+#: they ask: the step after which it ends, or STOP_NOW; the number of steps to trace; its stacks.
 WORD_STOP: Final = 0
 WORD_TRACE: Final = 1
 WORD_STACKS: Final = 2
-AT_ONCE: Final = (1 << 63) - 1
+STOP_NOW: Final = (1 << 63) - 1
 #: Control words that the run sets: number of steps, end of the last one, and voir's latest
 #: heartbeat, both in monotonic ns.
 WORD_STEPS: Final = 5

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..clock import monotonic, sleep
-from ..errors import VoirError
 from ..files import read_json
 from ..model.facts import part
 from ..recorder.log import lives, read_header, set_control
@@ -76,16 +75,6 @@ def ask(
         set_control(os.fspath(each), word, 0)
         refused[each] = _silence(each)
     return refused
-
-
-def ask_all(directories: Sequence[Path], word: int, value: int) -> None:
-    """As :func:`ask`, of a run or of all ranks of a job.
-
-    Raises:
-        VoirError: One of them has not done what was asked (``no-answer``).
-    """
-    for directory, why in ask(directories, word, value).items():
-        raise VoirError("no-answer", f"{directory}: {why}", "voir watch shows what it is doing.")
 
 
 def _unseen(directory: Path, word: int) -> bool:

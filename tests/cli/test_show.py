@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ import pytest
 from overseer.cli import runs as listing
 from overseer.cli.commands import Terminal
 from overseer.cli.runs import newest, run_directory
-from overseer.cli.show import show
 from overseer.errors import VoirError
 from overseer.views.text import TO
 from tests.running import Place
@@ -250,74 +247,3 @@ def test_of_a_job_the_worst_result_of_each_check_is_shown(tmp_path: Path) -> Non
     )
     assert "  PASS  steps         0 seen" in lines
     assert "  FAIL  loss          rank 1: 1 seen" in lines
-
-
-def test_a_run_that_begins_after_the_watcher_is_waited_for(place: Path) -> None:
-    late = place / "late"
-    shown = watch(
-        None,
-        lambda: put(late, "2020-01-01T00:00:00Z", **FAR),
-        lambda: put(late, "2020-01-01T00:00:00Z", **ENDED, app={"late": 1}),
-    )
-    assert shown[0] == "voir: no run is running in voir-runs; waiting\n"
-    assert shown[1].startswith("voir: main.py · running, or did not finish\n")
-    assert "late 1" in shown[2]
-    assert len(shown) == 3
-
-
-def test_the_latest_run_is_watched_if_it_goes_on_and_one_further_back_if_named(place: Path) -> None:
-    assert "oldest.py" in "".join(watch("-3"))
-    put(place / "d", "2021-01-01T00:00:00Z", **FAR)
-    shown = watch(None, lambda: put(place / "d", "2021-01-01T00:00:00Z", **ENDED))
-    assert [text.splitlines()[0].split(" · ")[1] for text in shown] == [
-        "running, or did not finish",
-        "finished",
-    ]
-    place.rename(place.with_name("other"))
-    shown = watch(None, lambda: put(place / "new", "2022-01-01T00:00:00Z", **ENDED))
-    assert shown[0] == "voir: no run is running in voir-runs; waiting\n"
-    with pytest.raises(VoirError, match="further back"):
-        watch("-3")
-
-
-def watch(run: Path | str | None, *acts: Callable[[], object], colour: bool = False) -> list[str]:
-    """What is shown while these things happen, one each time that the watcher waits."""
-    waiting = iter(acts)
-
-    def wait(seconds: float) -> None:
-        assert seconds == 7.0
-        next(waiting)()
-
-    named = [] if run is None else [str(run)]
-    shown = [*show([*named, "--watch", "--every", "7"], Terminal(colour=colour), wait=wait)]
-    assert not [*waiting]
-    return shown
-
-
-def test_each_change_is_shown_until_the_run_has_ended(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shown = watch(
-        run,
-        lambda: put(run, **FAR),
-        lambda: None,
-        lambda: put(run, **FAR, tasks={"train": TASK}),
-        lambda: (run / "run.json").write_text("{"),
-        lambda: put(run, **ENDED),
-    )
-    assert shown[0] == f"voir: {run}: there is no such directory; waiting\n"
-    assert shown[1].startswith("voir: main.py · running, or did not finish\n")
-    assert "  train     9 steps\n" in shown[2]
-    assert shown[3].startswith(f"voir: {run}/run.json is not a valid run.json")
-    assert shown[4:] == watch(run) == [said("show", str(run))]
-
-
-def test_watching_ends_when_the_process_has(tmp_path: Path) -> None:
-    put(tmp_path, **FAR)
-    *_, last = watch(tmp_path, lambda: put(tmp_path, **HERE | {"pid": 2**22 + 1}))
-    assert last.startswith("voir: main.py · killed")
-
-
-def test_ctrl_c_ends_it_cleanly_and_a_terminal_is_cleared(tmp_path: Path) -> None:
-    put(tmp_path, **FAR)
-    shown, last = watch(tmp_path, lambda: signal.raise_signal(signal.SIGINT), colour=True)
-    assert (shown.startswith("\x1b[H\x1b[2J"), last) == (True, "\n")

@@ -46,6 +46,7 @@ def load(name: str, *lines: str, script: str = RAN) -> Case:
     return losses(*lines, phase="load_script", script=script, name=name)
 
 
+ENDED_RUN = '{"schema": 2, "ended": "2026-01-01T00:00:00Z", "started": "2026-01-01T00:00:00Z"}'
 TRAIN = "def train():\n    for x in [[1]]:\n        pass\n\ntrain()\n"
 EPOCH = "def train_epoch(x):\n    for batch in x:\n        loss = 1 / batch\n\ntrain_epoch([])\n"
 BACKWARDS = """import torch
@@ -210,6 +211,7 @@ REFUSED = {
                           argv="--help main.py"),
     "not-a-run": Case("show src", files={"src/data.py": ""}),
     "run-damaged": Case("show run", files={"run/run.json": ""}),
+    "no-answer": Case("stop run", files={"run/run.json": ENDED_RUN}),
     "run-missing": Case("show voir-runs/yesterday"),
     "sql": Case("sql run 'select los from events'", files={**RUN, "run/metrics.jsonl": ""}),
     "sql-unwritable": Case("sql run --to run.db", files={**RUN, "run.db": ""}),

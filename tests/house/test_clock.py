@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from .source import imports, modules
 
-#: Modules that read python's clock, and why it is the real one.
-ALLOWED = {
-    "overseer.clock",  # The place.
-    "overseer.cli.show",  # No script runs.
-}
+#: Modules that read python's clock.
+ALLOWED = {"overseer.clock"}
 
 
 def test_only_these_modules_import_time() -> None:

@@ -18,7 +18,12 @@ QUIET = {
     "overseer.rundir.smuggle",
 }
 #: Commands that run no script: stdout is their own.
-COMMANDS = ("overseer.cli.commands", "overseer.cli.init", "overseer.cli.trace")
+COMMANDS = (
+    "overseer.cli.commands",
+    "overseer.cli.init",
+    "overseer.cli.trace",
+    "overseer.cli.watch",
+)
 
 
 def outside(*allowed: str) -> list[Module]:

@@ -70,7 +70,7 @@ class View(NamedTuple):
     only: str = ""
 
 
-WHOLE = View()
+_EVERYTHING = View()
 
 
 class BoardLine(NamedTuple):
@@ -85,7 +85,7 @@ def height(rows: int) -> int:
     return rows - max(_KEPT, rows // 3)
 
 
-def lay_out(board: Board, columns: int, most: int, view: View = WHOLE) -> list[Line]:
+def lay_out(board: Board, columns: int, most: int, view: View = _EVERYTHING) -> list[Line]:
     """Lay out at most ``most`` lines of at most ``columns - 1`` cells.
 
     The last column stays free: a character there puts the cursor into its wrap state.
@@ -124,7 +124,7 @@ def courses(board: Board, columns: int, most: int) -> list[Line]:
         return []
     titles = {"loss": "loss", "rate": f"rate in {task.units}"}
     title = _beside([((titles[style], "dim"),) for style, *_ in _told(task)], room)
-    lines = title, *_plots(task, _span([task], WHOLE), room, high, WHOLE)
+    lines = title, *_plots(task, _span([task], _EVERYTHING), room, high, _EVERYTHING)
     return [padded(line, room) for line in lines]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 from contextlib import suppress
 
 TYPE_CHECKING = False
@@ -31,7 +30,7 @@ _KEYS = {
 }  # fmt: skip
 
 
-class Window:
+class FullScreen:
     """The alternate screen of a terminal, and its keys one by one, while it is open.
 
     Args:
@@ -47,7 +46,7 @@ class Window:
         self._waiting: list[str] = []
         self._drawn: tuple[Any, ...] = ()
 
-    def __enter__(self) -> Window:
+    def __enter__(self) -> FullScreen:
         self._take()
         for name in (*_DEADLY, "SIGTSTP"):
             number = getattr(signal, name)
@@ -148,7 +147,7 @@ class Window:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)
+    raise KeyboardInterrupt
 
 
 def _keys(data: bytes) -> list[str]:
