@@ -247,7 +247,7 @@ def test_the_message_shown_is_the_one_that_is_printed(slug: str, tmp_path: Path)
     for name, text in {"main.py": case.script, **case.files}.items():
         place.write(name, text)
     tmp_path.chmod(case.mode)
-    command = case.arguments.split(" ")[0] in ("init", "show", "sql", "trace")
+    command = case.arguments.split(" ")[0] in ("init", "show", "sql", "stop", "trace")
     quiet = [] if command else ["--quiet"]
     warm = slug == "no-step"  # The other that imports torch is about when that is.
     done = place.voir(*quiet, *shlex.split(case.arguments), env=case.env, warm=warm)
