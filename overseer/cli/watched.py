@@ -74,6 +74,8 @@ class Watched:
         self._members: list[Run] = []
         self._feed = self._open(rank)
         self._others = [(path.name, Feed(_first(read_run(path)))) for path in paths[1:]]
+        if self._others:
+            self.board.title += f" · {self._path.name}"
         self._looked, self._trouble = 0.0, ""
         self.refresh()
 

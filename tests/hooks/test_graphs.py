@@ -50,7 +50,8 @@ def said(way: str, place: str) -> dict[str, Any]:
     return {one["name"]: one for one in map(json.loads, printed.splitlines())}
 
 
-@pytest.mark.parametrize("way", ["all on", pytest.param("plain", marks=pytest.mark.slow)])
+@pytest.mark.slow  # It compiles the same programs twice, for a minute.
+@pytest.mark.parametrize("way", ["all on", "plain"])
 def test_graphs_are_the_same_under_voir(way: str, tmp_path: Path) -> None:
     (tmp_path / "voirfile.py").write_text(PROBES)
     started(way, str(tmp_path))  # Both at once.
