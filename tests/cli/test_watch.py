@@ -288,13 +288,31 @@ def test_which_run_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 # A live run
 
 
+#: A run hangs after a moment instead of a minute.
+HURRIES = """
+from overseer.rundir import hangs, killed, recording
+killed.IDLE_SECONDS, killed.IDLE_STEPS = 0.1, 0
+killed.HANG_SECONDS, killed.HANG_STEPS, recording.INTERVAL = 0.2, 0, 0.1
+"""
+HANGS = """
+import time
+def train(n):
+    for i in range(n):
+        loss = 1 / (1 + i)
+        if i == 50:
+            time.sleep(1000)
+        time.sleep(0.01)
+train(100)
+"""
+
+
 class Live:
     """A run that goes on, in a process of its own."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, script: str = SCRIPT, voirfile: str = VOIRFILE) -> None:
         self.place, self.path = place, place.path / "run"
-        place.write("main.py", SCRIPT)
-        place.write("voirfile.py", VOIRFILE)
+        place.write("main.py", script)
+        place.write("voirfile.py", voirfile)
         self.process = subprocess.Popen(
             [*VOIR, "--run-dir", "run", "main.py"], cwd=place.path, env=environment(None),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -351,6 +369,15 @@ def test_a_live_run_is_watched_and_a_kill_is_said(running: Live) -> None:
         wide.press("q")
         assert wide.left() == 0
         assert "killed" in wide.text
+
+
+def test_a_run_that_hangs_is_said_to_with_its_place(tmp_path: Path) -> None:
+    running = Live(Place(tmp_path), HANGS, HURRIES + VOIRFILE)
+    try:
+        with Terminal(tmp_path, "watch", str(running.path), columns=120) as shown:
+            shown.until(lambda text: "hangs: " in text and "main.py:7" in text)
+    finally:
+        running.end()
 
 
 def test_a_terminal_that_is_gone_ends_it_alone(running: Live) -> None:

@@ -399,6 +399,40 @@ def test_spans_within_compiled_code_break_nothing(tmp_path):
     assert "inside" in labels
 
 
+ASKED = """
+    import time
+    import torch
+    from overseer.recorder import recorder
+    from overseer.recorder.sites import WORD_TRACE
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(400):
+        if step == 3:
+            recorder.control(WORD_TRACE, 2)  # As another program does.
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        time.sleep(0.01)
+        if step > 10 and not recorder.control(WORD_TRACE):
+            break
+    for step in range(10):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    print("done")
+"""
+
+
+def test_steps_are_traced_when_another_program_asks_for_them(tmp_path):
+    pytest.importorskip("torch")
+    place = Place(tmp_path)
+    place.write("main.py", ASKED)
+    trace = traced(place, warm=True)
+    assert len(numbers(trace)) == 2
+    assert len([one for one in trace.slices() if one.label == "aten::linear"]) == 2
+    (run,) = place.runs
+    assert facts_of(run)["trace"]["profiled"] == 2
+
+
 # Endings
 
 
