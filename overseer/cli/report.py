@@ -5,6 +5,7 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from heapq import nlargest
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from ..errors import VoirError
 from ..files import is_own, read, whole
 from ..model.comparison import THRESHOLD, Comparison
 from ..model.comparison import compare as compare_sides
-from ..model.facts import at, main_task, number, part
+from ..model.facts import at, count, main_task, number, part
 from ..rundir.curves import POINTS, StepCurves, TimeCurve, step_curves, time_curves
 from ..rundir.differences import GROUPS, differences
 from ..rundir.git import diff
 from ..rundir.killed import STACKS_FILE
 from ..rundir.provenance import DIFF_FILE
 from ..rundir.reading import Run
+from ..rundir.steps import STEPS_FILE, steps_of
 from ..views.comparison import ShownSide
 from ..views.report import sections, svg
 from ..views.report import sides as of_sides
@@ -48,6 +50,8 @@ PAGE_FILE = "report.html"
 #: Ranks and runs with curves of their own, points of each, and columns of the map of ranks.
 RANKS_DRAWN, SIDES_DRAWN, PARTS_DRAWN = 16, 6, 2
 FEW_POINTS = 240
+#: Tasks of a run that are shown.
+MOST_TASKS = 50
 #: Characters of the stacks of a process.
 MOST_STACKS = 8000
 #: Names of units of monitors' charts, in order; each unit has one chart.
@@ -109,11 +113,43 @@ def page_of(names: Sequence[str]) -> tuple[Path, str]:
     return run.path, _of_run(run)
 
 
+class _Damage:
+    """What is damaged in the files of runs, said once on stderr and on the page."""
+
+    def __init__(self) -> None:
+        self._found = dict[str, None]()
+
+    def __call__(self, error: VoirError) -> None:
+        if error.what not in self._found:
+            warn(error)
+            self._found[error.what] = None
+
+    def look(self, run: Run) -> None:
+        """Note what a run lacks without an error, once its files have been read."""
+        if not run.facts:
+            self._found[f"{run.path / 'run.json'} is missing or damaged"] = None
+        if run.metrics.torn:
+            lines = count(run.metrics.torn, "line")
+            self._found[f"{run.metrics.path}: {lines} incomplete or damaged"] = None
+        with suppress(VoirError):
+            rows, steps = number(run.facts, "steps.rows") or 0, steps_of(run.path, run.facts)
+            if (there := len(steps or ())) < rows:
+                self._found[f"{run.path / STEPS_FILE} has {there:,} of {rows:,.0f} rows"] = None
+
+    def section(self) -> str:
+        """All of it, as a section of the page."""
+        made = "".join(f"<li>{text(what)}</li>" for what in self._found)
+        return section("Damaged files", f"<ul>{made}</ul>" if made else "")
+
+
 # One run, or the processes of a job
 
 
 def _of_run(run: Run) -> str:
-    facts = facts_of(run)
+    damage = _Damage()
+    every = facts_of(run, damage)
+    facts = _few_tasks(every)
+    fewer = len(part(every, "tasks")) - len(facts["tasks"])
     members = [one for one in run.ranks if one.facts] or [run]
     late = part(main_task(facts) or {}, "straggler").get("ranks") or []
     named = [one for one in members[RANKS_DRAWN:] if one.rank in late][: RANKS_DRAWN // 2]
@@ -121,12 +157,19 @@ def _of_run(run: Run) -> str:
     points = POINTS if len(shown) == 1 else FEW_POINTS
     steps = list[tuple[str, StepCurves]]()
     for one in shown:
-        curves = step_curves(one, None, warn, points, whole=not steps)
+        curves = step_curves(one, None, damage, points, whole=not steps)
         if curves is not None:
             steps.append((_name(one), curves))
-    charts = [*_step_charts(steps, bool(run.ranks)), *_time_charts(time_curves(members[0], warn))]
+    charts = [*_step_charts(steps, bool(run.ranks)), *_time_charts(time_curves(members[0], damage))]
     first = steps[0][1] if steps else None
-    body = [sections.head(facts), _charts(charts)]
+    for one in run.ranks[:RANKS_DRAWN] or [run]:
+        damage.look(one)
+    body = [
+        sections.head(facts),
+        f"<p>and {fewer:,} more tasks, with fewer steps</p>" if fewer else "",
+        damage.section(),
+        _charts(charts),
+    ]
     if first is not None:
         bars = svg.histogram(*first.bars)
         title = f"Times of steps, {steps[0][0]}" if run.ranks else "Times of steps"
@@ -141,6 +184,13 @@ def _of_run(run: Run) -> str:
     times = first.times if first is not None else ([], [])
     pauses = [(one.step, one.start, one.end) for one in first.pauses] if first else []
     return page(title, body, charts, (times[0], times[1]), pauses)
+
+
+def _few_tasks(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts with the tasks that have the most steps."""
+    tasks = part(facts, "tasks")
+    kept = nlargest(MOST_TASKS, tasks, lambda it: number(part(tasks, it), "steps") or 0.0)
+    return {**facts, "tasks": {name: tasks[name] for name in tasks if name in kept}}
 
 
 def _name(run: Run) -> str:
@@ -248,7 +298,10 @@ def _trace(run: Run) -> str:
 
 
 def _of_sides(names: Sequence[str], named: Sequence[NamedSide], reference: int) -> str:
-    sides = [one.side for one in named]
+    damage = _Damage()
+    sides = [
+        one.side._replace(runs=[_few_tasks(facts) for facts in one.side.runs]) for one in named
+    ]
     threshold = next((one.threshold for one in named if one.threshold is not None), THRESHOLD)
     found = compare_sides(sides, threshold, reference)
     shown = [ShownSide(one.named, one.side.runs) for one in named]
@@ -259,7 +312,8 @@ def _of_sides(names: Sequence[str], named: Sequence[NamedSide], reference: int) 
             run = finished_run(Path(one.paths[0]))
             first = (run.ranks or (run,))[0]
             firsts.append((one.side.name, first))
-            curves = step_curves(first, None, warn, POINTS // 2, whole=False)
+            curves = step_curves(first, None, damage, POINTS // 2, whole=False)
+            damage.look(first)
             if curves is not None:
                 steps.append((one.side.name, curves))
     charts += _step_charts(steps, False)
@@ -267,6 +321,7 @@ def _of_sides(names: Sequence[str], named: Sequence[NamedSide], reference: int) 
     body = [
         f"<h1>{text(title)}</h1>",
         of_sides.verdicts(found, shown),
+        damage.section(),
         of_sides.pairs(found, sides),
         of_sides.parts(found),
         of_sides.figures(found, shown),

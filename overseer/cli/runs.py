@@ -206,12 +206,16 @@ def _begun(directory: Path) -> str:
     return ""
 
 
-def facts_of(run: Run) -> dict[str, Any]:
+def facts_of(run: Run, report: Callable[[VoirError], object] = warn) -> dict[str, Any]:
     """The content of ``run.json``, with the directory, and the ``state`` of an unfinished run.
 
     For a job, the figures of all its ranks together.
+
+    Args:
+        run: The run.
+        report: Receives the errors of files of a job that are damaged.
     """
-    facts = _of_job(run) if run.ranks else run.facts
+    facts = _of_job(run, report) if run.ranks else run.facts
     facts, doing = {**facts, "directory": str(run.path)}, facts.get("now")
     if doing:
         facts["state"] = doing if str(doing).startswith("running") else f"running: {doing}"
@@ -220,10 +224,10 @@ def facts_of(run: Run) -> dict[str, Any]:
     return facts
 
 
-def _of_job(run: Run) -> dict[str, Any]:
+def _of_job(run: Run, report: Callable[[VoirError], object]) -> dict[str, Any]:
     from ..job.figures import job_facts
 
-    facts = job_facts(run, warn)
+    facts = job_facts(run, report)
     if part(facts, "job").get("running"):
         facts["now"] = "running"
     return facts

@@ -22,6 +22,8 @@ from .steps import Stretch, steps_of
 POINTS, MEANS, HISTOGRAM_BARS = 800, 200, 40
 #: Long steps that are listed, pauses that are drawn, and values of the script that are curves.
 OUTLIERS, PAUSES, GIVEN = 12, 300, 12
+#: Points of all curves over time together, and the least of one.
+TIME_POINTS, LEAST_POINTS = 6000, 60
 #: Values of one curve that are read.
 VALUES_READ = 200_000
 _NS = 1e9
@@ -259,16 +261,18 @@ def time_curves(run: Run, report: Callable[[VoirError], object]) -> list[TimeCur
                     add(key, key, "1", True, t, value)
     except VoirError as error:
         report(error)
+    named = {key: one for key, one in found.items() if len(one[3]) > 1}
+    given = [key for key, one in named.items() if one[2] and any(one[4])][:GIVEN]
+    kept = [*given, *(key for key, one in named.items() if not one[2])]
+    points = min(POINTS, max(TIME_POINTS // max(len(kept), 1), LEAST_POINTS))
     made = [
-        TimeCurve(key, name, unit, given, _over_time(unit, x, y))
-        for key, (name, unit, given, x, y) in found.items()
-        if len(x) > 1
+        TimeCurve(key, name, unit, is_given, _over_time(unit, x, y, points))
+        for key, (name, unit, is_given, x, y) in ((key, named[key]) for key in kept)
     ]
-    chosen = [one for one in made if one.given and any(one.curve.y)][:GIVEN]
-    return [*chosen, *(one for one in made if not one.given and one.curve.x)]
+    return [one for one in made if one.curve.x]
 
 
-def _over_time(unit: str, x: list[float], y: list[float]) -> Curve:
+def _over_time(unit: str, x: list[float], y: list[float], points: int) -> Curve:
     """The curve; of totals, their growth per second."""
     if unit == "B/s":
         rates = [
@@ -276,7 +280,7 @@ def _over_time(unit: str, x: list[float], y: list[float]) -> Curve:
             for t, u, a, b in zip(x, x[1:], y, y[1:], strict=False)
         ]
         x, y = x[1:], rates
-    return _curve(x, y, POINTS)
+    return _curve(x, y, points)
 
 
 def _monitored(key: str, value: Mapping[str, Any]) -> list[tuple[str, str, str, object]]:

@@ -32,13 +32,14 @@ class Browser:
     Args:
         address: The page's.
         home: A directory for Chromium's own files.
+        scripts: Whether the page's scripts run.
 
     Attributes:
         problems: What scripts of the page could not do, and errors on its console.
         requests: The addresses that it asked for.
     """
 
-    def __init__(self, address: str, home: Path) -> None:
+    def __init__(self, address: str, home: Path, scripts: bool = True) -> None:
         if chromium() is None and os.geteuid() == 0 and shutil.which("apt-get"):
             install = "timeout 180 apt-get install -y --no-install-recommends chromium"
             subprocess.run(install.split(), capture_output=True, check=False)
@@ -55,6 +56,7 @@ class Browser:
         self._session = {"sessionId": attached["sessionId"]}
         for domain in ("Runtime", "Log", "Network", "Page"):
             self._call(f"{domain}.enable")
+        self._call("Emulation.setScriptExecutionDisabled", value=not scripts)
         self._call("Page.navigate", url=address)
 
     def __enter__(self) -> Browser:

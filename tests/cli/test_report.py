@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import re
 import shutil
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 import voir
+from overseer.cli import report
 from overseer.cli.report import page_of
 from overseer.errors import VoirError
 from overseer.model.decimate import extremes
@@ -208,14 +211,127 @@ def test_several_runs_are_on_the_same_axes(job: Path, tmp_path: Path) -> None:
         said("report", str(tmp_path / "none"))
 
 
-def test_a_run_without_steps_and_a_torn_one_have_a_page(job: Path, tmp_path: Path) -> None:
-    (tmp_path / "torn").mkdir()
+def copied(job: Path, to: Path, rank: int = 0) -> Path:
+    """A rank of the job as a run."""
+    to.mkdir(parents=True)
     for name in ("run.json", "steps.npy", "metrics.jsonl"):
-        data = (job / "rank0" / name).read_bytes()
-        (tmp_path / "torn" / name).write_bytes(data[:-30] if name != "run.json" else data)
-    _, page = page_of([str(tmp_path / "torn")])
-    assert "Loss" in page
-    (tmp_path / "torn/steps.npy").write_bytes(b"no steps")
-    (tmp_path / "torn/metrics.jsonl").unlink()
-    _, page = page_of([str(tmp_path / "torn")])
+        if (job / f"rank{rank}" / name).exists():
+            (to / name).write_bytes((job / f"rank{rank}" / name).read_bytes())
+    return to
+
+
+def damaged(page: str) -> list[str]:
+    """What the page says of damaged files, without directories."""
+    told = page.partition("<h2>Damaged files</h2>")[2].partition("</section>")[0]
+    return [one.rpartition("/")[2] for one in re.findall("<li>(.*?)</li>", told)]
+
+
+def test_a_page_says_which_files_are_torn(job: Path, tmp_path: Path) -> None:
+    torn = copied(job, tmp_path / "torn")
+    assert damaged(page_of([str(torn)])[1]) == []
+    facts = json.loads((torn / "run.json").read_text())
+    facts["steps"] = {**facts.get("steps", {}), "rows": 3000}
+    (torn / "run.json").write_text(json.dumps(facts))
+    for name in ("steps.npy", "metrics.jsonl"):
+        (torn / name).write_bytes((torn / name).read_bytes()[:-30])
+    _, page = page_of([str(torn)])
+    expected = ["metrics.jsonl: 1 line incomplete or damaged", "steps.npy has 2,999 of 3,000 rows"]
+    assert ("Loss" in page, damaged(page)) == (True, expected)
+    _, page = page_of([str(torn), str(torn)])
+    assert damaged(page) == expected[1:]
+    (torn / "steps.npy").write_bytes(b"no steps")
+    (torn / "metrics.jsonl").unlink()
+    _, page = page_of([str(torn)])
     assert ("Loss" in page, "Figures" in page) == (False, True)
+    assert damaged(page) == ["steps.npy is not a file of steps: it is not a NumPy file"]
+
+
+def test_a_damaged_rank_is_named_and_a_damaged_run_refused(job: Path, tmp_path: Path) -> None:
+    half = (job / "rank1/run.json").read_bytes()[:-100]
+    for rank in (0, 1):
+        copied(job, tmp_path / f"job/rank{rank}", rank)
+    (tmp_path / "job/rank1/run.json").write_bytes(half)
+    _, page = page_of([str(tmp_path / "job")])
+    assert damaged(page) == ["run.json is missing or damaged"]
+    for text, slug in ((half, "run-damaged"), (b"[1]", "run-damaged"),
+                       (b'{"schema": 99}', "run-newer"), (None, "not-a-run")):  # fmt: skip
+        other = tmp_path / f"{slug}-{len(text or b'')}"
+        other.mkdir()
+        if text is not None:
+            (other / "run.json").write_bytes(text)
+        with pytest.raises(VoirError) as refused:
+            said("report", str(other))
+        assert refused.value.slug == slug
+
+
+def test_the_record_of_another_program_has_a_page_without_figures(tmp_path: Path) -> None:
+    odd = {"tasks": ["a"], "provenance": 3, "problems": {"a": 1}, "diagnosis": "x", "name": {},
+           "probes": 5, "script": 4, "steps": [1]}  # fmt: skip
+    (tmp_path / "run.json").write_text(json.dumps(odd))
+    _, page = page_of([str(tmp_path)])
+    assert "did not finish" in page
+
+
+def test_where_nothing_can_be_written_another_place_is_asked_for(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, real = copied(job, tmp_path / "run"), report.whole
+
+    def read_only(path: Path, **options: Any) -> Any:
+        if path.parent == run:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return real(path, **options)
+
+    monkeypatch.setattr(report, "whole", read_only)
+    with pytest.raises(VoirError, match="Read-only file system") as refused:
+        said("report", str(run))
+    assert "-o FILE" in str(refused.value.remedy)
+    assert said("report", str(run), "-o", str(tmp_path / "new/page.html")).endswith("page.html\n")
+
+
+def test_100_000_names_make_a_small_page_and_few_charts(job: Path, tmp_path: Path) -> None:
+    run = copied(job, tmp_path / "run")
+    facts, names = json.loads((run / "run.json").read_text()), range(100_000)
+    main = facts["tasks"].pop("train")
+    facts["tasks"] = {
+        **{f"task {n} of many": {"steps": 5, "rate": {"wall": 1.0}} for n in names},
+        "train": main,
+    }
+    facts["values"] = {f"value {n}": {"last": n} for n in names}
+    facts["problems"] = [{"slug": "x", "who": f"w{n}", "what": "y" * 5000} for n in range(1000)]
+    (run / "run.json").write_text(json.dumps(facts))
+    with (run / "metrics.jsonl").open("w") as file:
+        for at in range(4):
+            values = {f"value {n}": n + at for n in names[at % 2 :: 2]}
+            file.write(json.dumps({"t": 1793527201.0 + at, **values}) + "\n")
+    _, page = page_of([str(run)])
+    assert "and 99,951 more tasks, with fewer steps" in page
+    assert "and 600 more" in page
+    assert len(page) < 700_000  # 400 problems of 1,000 characters each among it.
+    assert page.count("<figure id=") < 20
+    facts["tasks"] = dict([*facts["tasks"].items()][-10_000:])
+    (run / "run.json").write_text(json.dumps(facts))
+    _, both = page_of([str(run), str(run)])
+    assert ("task 90049 of many" in both, "task 90050 of many" in both) == (True, False)
+
+
+def test_the_points_of_many_devices_are_fewer_each(job: Path, tmp_path: Path) -> None:
+    run = copied(job, tmp_path / "run")
+    with (run / "metrics.jsonl").open("w") as file:
+        for at in range(1000):
+            gpus = {str(n): {"load": (at * n) % 7, "power": at % (n + 2)} for n in range(50)}
+            file.write(json.dumps({"t": 1793527201.0 + at, "gpudata": gpus}) + "\n")
+    curves = [one.curve for one in time_curves(read_run(run), pytest.fail)]
+    assert len(curves) == 100
+    assert max(len(curve.x) for curve in curves) == 60
+
+
+def test_without_javascript_the_tables_are_read(job: Path, tmp_path: Path) -> None:
+    said("report", str(job), "-o", str(tmp_path / "page.html"))
+    with Browser((tmp_path / "page.html").as_uri(), tmp_path / "home", scripts=False) as page:
+        text = page.until("document.body.innerText", lambda it: "slowest in steps" in str(it))
+        assert "The charts need JavaScript" in text
+        assert page.value("document.documentElement.dataset.drawn") is None
+        assert page.value("[...document.querySelectorAll('table')].every((it) => it.caption)")
+        unnamed = "[...document.querySelectorAll('th')].filter((it) => !it.textContent).length"
+        assert page.value(unnamed) == 0

@@ -209,31 +209,33 @@
 
   function controls(chart) {
     const box = document.querySelector(`#chart${chart.number} .controls`);
-    const button = (label, act, pressed) => {
+    const button = (label, means, act, pressed) => {
       const made = document.createElement("button");
       made.type = "button";
       made.textContent = label;
+      made.title = means;
+      made.setAttribute("aria-label", means);
       if (pressed !== undefined) made.setAttribute("aria-pressed", String(pressed));
       made.addEventListener("click", () => act(made));
       box.append(made);
     };
     const state = () => drawn.get(chart.number).state;
-    button("whole", whole);
+    button("whole", "show the whole", whole);
     const by = (factor, shift) => () => {
       const plot = drawn.get(chart.number).plot, { min, max } = plot.scales.x;
       const middle = (min + max) / 2 + shift * (max - min), half = ((max - min) / 2) * factor;
       plot.setScale("x", { min: middle - half, max: middle + half });
     };
-    button("+", by(0.5, 0));
-    button("−", by(2, 0));
-    button("←", by(1, -0.25));
-    button("→", by(1, 0.25));
-    if (chart.log) button("log", (it) => {
+    button("+", "zoom in", by(0.5, 0));
+    button("−", "zoom out", by(2, 0));
+    button("←", "move left", by(1, -0.25));
+    button("→", "move right", by(1, 0.25));
+    if (chart.log) button("log", "logarithmic scale", (it) => {
       state().log = !state().log;
       it.setAttribute("aria-pressed", String(state().log));
       draw(chart);
     }, false);
-    if (chart.smooth) button("smooth", (it) => {
+    if (chart.smooth) button("smooth", "smooth the lines: less, more, not", (it) => {
       state().smooth = { 0: 0.8, 0.8: 0.95, 0.95: 0 }[state().smooth];
       it.setAttribute("aria-pressed", String(state().smooth > 0));
       draw(chart);

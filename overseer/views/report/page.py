@@ -75,21 +75,23 @@ def section(title: str, *content: str) -> str:
 
 def rows_table(caption: str, rows: Iterable[Row]) -> str:
     """Labelled rows, as the summary has them."""
-    made = []
-    for row in rows:
-        if row.pieces:
-            sub = ' class="sub"' if row.depth else ""
-            label = text(row.label.lstrip("└ "))
-            made.append(f'<tr{sub}><th scope="row">{label}</th><td>{pieces(row.pieces)}</td></tr>')
-    return _table(caption, made, 2)
+    kept, made = [row for row in rows if row.pieces], []
+    for row in kept[:MOST_ROWS]:
+        sub = ' class="sub"' if row.depth else ""
+        label = text(cut(row.label.lstrip("└ "), MOST_TEXT))
+        first = f'<th scope="row">{label}</th>' if label else "<td></td>"
+        made.append(f"<tr{sub}>{first}<td>{pieces(row.pieces)}</td></tr>")
+    return _table(caption, made, 2, left=len(kept) - len(made))
 
 
-def pieces(shown: Iterable[Piece]) -> str:
+def pieces(shown: Sequence[Piece]) -> str:
     """Styled pieces of text."""
-    return " · ".join(
+    made = [
         f'<span class="{piece.style or "plain"}">{text(cut(piece.text, MOST_TEXT))}</span>'
-        for piece in shown
-    )
+        for piece in shown[:MOST_ROWS]
+    ]
+    left = len(shown) - len(made)
+    return " · ".join([*made, f"and {left:,} more"] if left else made)
 
 
 def table(
@@ -107,23 +109,23 @@ def table(
     names = "".join(
         f'<th scope="col"{c}>{text(name)}</th>' for c, name in zip(classes, head, strict=True)
     )
-    made = []
-    for row in rows:
+    every, made = [*rows], []
+    for row in every[:MOST_ROWS]:
         first, *cells = (
             f"{c}>{text(cut(cell, MOST_TEXT))}" for c, cell in zip(classes, row, strict=True)
         )
         rest = "".join(f"<td{cell}</td>" for cell in cells)
         made.append(f'<tr><th scope="row"{first}</th>{rest}</tr>')
-    return _table(caption, made, len(head), f"<thead><tr>{names}</tr></thead>")
+    left = len(every) - len(made)
+    return _table(caption, made, len(head), f"<thead><tr>{names}</tr></thead>", left)
 
 
-def _table(caption: str, rows: Sequence[str], columns: int, head: str = "") -> str:
-    left = len(rows) - MOST_ROWS
+def _table(caption: str, rows: Sequence[str], columns: int, head: str = "", left: int = 0) -> str:
     more = f'<tr><td colspan="{columns}">and {left:,} more</td></tr>' if left > 0 else ""
     kind = ' class="plain"' if head else ""
     return (
         f'<div class="scroll"><table{kind}><caption>{text(caption)}</caption>{head}'
-        f"<tbody>{''.join(rows[:MOST_ROWS])}{more}</tbody></table></div>"
+        f"<tbody>{''.join(rows)}{more}</tbody></table></div>"
         if rows
         else ""
     )
