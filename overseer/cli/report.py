@@ -15,7 +15,7 @@ from ..files import is_own, read, whole
 from ..model.comparison import THRESHOLD, Comparison
 from ..model.comparison import compare as compare_sides
 from ..model.facts import at, count, main_task, number, part
-from ..rundir.curves import POINTS, StepCurves, TimeCurve, step_curves, time_curves
+from ..rundir.curves import POINTS, TIME_POINTS, StepCurves, TimeCurve, step_curves, time_curves
 from ..rundir.differences import GROUPS, differences
 from ..rundir.git import diff
 from ..rundir.killed import STACKS_FILE
@@ -307,16 +307,23 @@ def _of_sides(names: Sequence[str], named: Sequence[NamedSide], reference: int) 
     shown = [ShownSide(one.named, one.side.runs) for one in named]
     charts = [*_rounds(named)]
     firsts, steps = list[tuple[str, Run]](), list[tuple[str, StepCurves]]()
-    for one in [one for one in named if not one.side.control][:SIDES_DRAWN]:
+    given = dict[str, list[DrawnLine]]()
+    drawn = [one for one in named if not one.side.control][:SIDES_DRAWN]
+    for one in drawn:
         with suppress(VoirError):
             run = finished_run(Path(one.paths[0]))
             first = (run.ranks or (run,))[0]
             firsts.append((one.side.name, first))
             curves = step_curves(first, None, damage, POINTS // 2, whole=False)
+            for value in time_curves(first, damage, TIME_POINTS // len(drawn)):
+                if value.given:
+                    line = DrawnLine(one.side.name, *value.curve)
+                    given.setdefault(value.name, []).append(line)
             damage.look(first)
             if curves is not None:
                 steps.append((one.side.name, curves))
     charts += _step_charts(steps, False)
+    charts += [Chart(name, OVER_TIME, "1", lines, smooth=True) for name, lines in given.items()]
     title = cut(" against ".join(names), 120)
     body = [
         f"<h1>{text(title)}</h1>",

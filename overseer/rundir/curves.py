@@ -232,12 +232,15 @@ class TimeCurve(NamedTuple):
     curve: Curve
 
 
-def time_curves(run: Run, report: Callable[[VoirError], object]) -> list[TimeCurve]:
+def time_curves(
+    run: Run, report: Callable[[VoirError], object], points: int = TIME_POINTS
+) -> list[TimeCurve]:
     """What monitors sampled, and the numbers that the script gives, over time.
 
     Args:
         run: A run of one process.
         report: Receives the error of a file that cannot be read.
+        points: Points of all curves together, if these are not very many.
     """
     found: dict[str, tuple[str, str, bool, list[float], list[float]]] = {}
 
@@ -264,9 +267,9 @@ def time_curves(run: Run, report: Callable[[VoirError], object]) -> list[TimeCur
     named = {key: one for key, one in found.items() if len(one[3]) > 1}
     given = [key for key, one in named.items() if one[2] and any(one[4])][:GIVEN]
     kept = [*given, *(key for key, one in named.items() if not one[2])]
-    points = min(POINTS, max(TIME_POINTS // max(len(kept), 1), LEAST_POINTS))
+    each = min(POINTS, max(points // max(len(kept), 1), LEAST_POINTS))
     made = [
-        TimeCurve(key, name, unit, is_given, _over_time(unit, x, y, points))
+        TimeCurve(key, name, unit, is_given, _over_time(unit, x, y, each))
         for key, (name, unit, is_given, x, y) in ((key, named[key]) for key in kept)
     ]
     return [one for one in made if one.curve.x]

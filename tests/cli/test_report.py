@@ -176,6 +176,17 @@ def test_a_bench_has_a_mark_for_each_pair_and_the_parts_that_explain(tmp_path: P
     assert ("<circle" in page, "one run a side: no verdict" in page) == (False, True)
 
 
+def record(place: Place, name: str) -> None:
+    """Record a run with uncommitted changes, for which git may be too slow in a busy moment."""
+    for _ in range(20):
+        assert place.voir("--run-dir", name, "main.py").status == 0
+        facts = json.loads((place.path / name / "run.json").read_text())
+        if "changes" in facts["provenance"]["git"]:
+            return
+        shutil.rmtree(place.path / name)
+    pytest.skip("git takes more than 0.15 s")
+
+
 def test_the_code_that_is_not_committed_and_that_between_commits_are_diffs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,10 +197,10 @@ def test_the_code_that_is_not_committed_and_that_between_commits_are_diffs(
     place.write("main.py", "print(1)\n")
     place.run("sh", "-c", f"git init -q . && git add main.py && {commit}")
     place.write("main.py", f"print(1)  # {HOSTILE}\n")
-    assert place.voir("--run-dir", "a", "main.py").status == 0
+    record(place, "a")
     place.run("sh", "-c", commit)
     place.write("main.py", "".join(f"print({n})\n" for n in range(4000)))
-    assert place.voir("--run-dir", "b", "main.py").status == 0
+    record(place, "b")
     _, page = page_of(["a"])
     assert "Uncommitted changes" in page
     assert "<summary>1 file, +1 -1</summary>" in page
@@ -207,6 +218,11 @@ def test_several_runs_are_on_the_same_axes(job: Path, tmp_path: Path) -> None:
     data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
     assert [line["label"] for line in data["charts"][1]["lines"]] == ["A", "B"]
     assert "What was different" in page
+    again = str(copied(job, tmp_path / "again"))
+    _, page = page_of([str(job / "rank0"), again])
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    accuracy = next(one for one in data["charts"] if one["lines"][0]["y"][-1] == 0.98333)
+    assert [line["label"] for line in accuracy["lines"]] == ["A", "B"]
     with pytest.raises(VoirError, match="none"):
         said("report", str(tmp_path / "none"))
 
@@ -238,7 +254,7 @@ def test_a_page_says_which_files_are_torn(job: Path, tmp_path: Path) -> None:
     expected = ["metrics.jsonl: 1 line incomplete or damaged", "steps.npy has 2,999 of 3,000 rows"]
     assert ("Loss" in page, damaged(page)) == (True, expected)
     _, page = page_of([str(torn), str(torn)])
-    assert damaged(page) == expected[1:]
+    assert damaged(page) == expected
     (torn / "steps.npy").write_bytes(b"no steps")
     (torn / "metrics.jsonl").unlink()
     _, page = page_of([str(torn)])

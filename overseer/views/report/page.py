@@ -183,7 +183,7 @@ def figures(charts: Sequence[Chart]) -> str:
     ]
     missing = "<noscript><p>The charts need JavaScript; their tables do not.</p></noscript>"
     hint = (
-        '<p class="dim noprint">Drag to zoom, double-click for the whole, Shift-drag to pan, '
+        '<p class="dim noprint drawn">Drag to zoom, double-click for the whole, Shift-drag to pan, '
         "Shift-wheel to zoom. All charts follow.</p>"
     )
     return f'{missing}{hint}<div class="charts">{"".join(made)}</div>' if made else ""

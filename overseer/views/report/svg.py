@@ -53,7 +53,7 @@ def histogram(edges: Sequence[float], counts: Sequence[int]) -> str:
 
 
 def heat_map(ranks: Sequence[str], values: Sequence[Sequence[float]], first: str, last: str) -> str:
-    """A row a rank, a column a run of steps: the darker, the longer its steps took.
+    """A row a rank, a column a run of steps: the stronger, the longer its steps took.
 
     Args:
         ranks: The names of the rows.
@@ -88,7 +88,7 @@ def heat_map(ranks: Sequence[str], values: Sequence[Sequence[float]], first: str
         f'<text x="{_LEFT}" y="{under}">{escape(first)}</text>'
         f'<text x="{_WIDE}" y="{under}" text-anchor="end">{escape(last)}</text>'
     )
-    shades = f"from {duration(low)} (light) to {duration(high)} (dark)"
+    shades = f"from {duration(low)} (faint) to {duration(high)} (strong)"
     label = f"times of steps without waits for other ranks, {shades}"
     return _figure(label, under + 4, f"{cells}{names}{ends}")
 
