@@ -6,6 +6,7 @@
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const palette = () => Array.from({ length: 10 }, (_, at) => colour(`--line${at}`));
   const drawn = new Map(); // By the chart's number: the plot, and what its buttons have set.
+  const WHOLE = Array.from({ length: 36 }, (_, n) => [1, 2, 5][n % 3] * 10 ** Math.floor(n / 3)); // Of steps.
   const SI = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
   function text(value, unit) {
@@ -156,7 +157,7 @@
       scales: { x: { time: false }, y: { distr: state.log ? 3 : 1,
         ...(chart.stack ? { range: (u, min, max) => [0, max * 1.05 || 1] } : {}) } },
       axes: [
-        { ...axis, values: (u, splits) => splits.map((v) => text(v, chart.x === "time" ? "s" : "1")) },
+        { ...axis, ...(chart.x === "time" ? {} : { incrs: WHOLE }), values: (u, splits) => splits.map((v) => text(v, chart.x === "time" ? "s" : "1")) },
         { ...axis, size: 70, ...(chart.unit.startsWith("B") ? { incrs: Array.from({ length: 51 }, (_, n) => 2 ** n) } : {}), values: (u, splits) => splits.map((v) => (v ? text(v, scaled ? chart.unit : "1") : "0")) },
       ],
       series: [{}, ...series],

@@ -105,22 +105,23 @@ def ranks_table(members: Sequence[tuple[int, Facts]], job: Facts) -> str:
         rows.append(
             [
                 str(rank),
-                str(part(facts, "provenance").get("hostname") or ""),
+                percent(number(late.get(rank), "last")) or "",
+                duration(number(late.get(rank), "late")) or "",
+                percent(breakdown(task).get("communication")) or "",
                 f"{task.get('steps') or 0:,}",
                 "".join(rates(rate.get("steady") or rate.get("wall"))),
                 duration(step.get("median")) or "",
                 duration(step.get("max")) or "",
-                percent(number(late.get(rank), "last")) or "",
-                duration(number(late.get(rank), "late")) or "",
-                percent(breakdown(task).get("communication")) or "",
+                str(part(facts, "provenance").get("hostname") or ""),
                 clean(facts.get("ended_by") or facts.get("error") or facts.get("now") or "ended"),
             ]
         )
-    names = ["rank", "host", "steps", f"{part(job, 'tasks', main).get('units') or 'items'}/s"]
-    names += ["median step", "longest step", "slowest in steps", "then behind by", "waiting", "end"]
+    units = part(job, "tasks", main).get("units") or "items"
+    names = ["rank", "slowest in steps", "then behind by", "waiting", "steps", f"{units}/s"]
+    names += ["median step", "longest step", "host", "end"]
     few = f"the {RANK_ROWS} of {len(members):,} ranks that are last most often"
     more = f"<p>{few}</p>" if len(members) > RANK_ROWS else ""
-    return table("Ranks", names, rows, (0, *range(2, 9))) + more
+    return table("Ranks", names, rows, range(8)) + more
 
 
 def provenance(facts: Facts) -> str:
