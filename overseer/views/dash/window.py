@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 from contextlib import suppress
@@ -28,6 +29,10 @@ _KEYS = {
     b"\x1b[A": "up", b"\x1bOA": "up", b"\x1b[B": "down", b"\x1bOB": "down", b"\r": "enter",
     b"\n": "enter", b"\t": "tab", b"\x1b": "escape", b"\x7f": "back", b"\x08": "back",
 }  # fmt: skip
+#: A sequence of a key, a control character, or text.
+_PARTS = re.compile(rb"\x1b(?:\[[0-9;?<]*[ -/]*[@-~]|O.)?|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+")
+#: Seconds in which the rest of a sequence follows.
+_REST_SECONDS = 0.05
 
 
 class FullScreen:
@@ -105,6 +110,8 @@ class FullScreen:
     def _read(self) -> bytes:
         assert self._keys is not None
         data = os.read(self._keys, 1024)
+        if data.endswith(b"\x1b") and select.select([self._keys], [], [], _REST_SECONDS)[0]:
+            data += os.read(self._keys, 1024)
         if not data:
             raise OSError("the terminal is gone")
         return data
@@ -152,12 +159,10 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def _keys(data: bytes) -> list[str]:
     """The keys in what a terminal has sent; sequences that are no known key are left out."""
-    if data in _KEYS:
-        return [_KEYS[data]]
-    if data.startswith(b"\x1b"):
-        return []
-    return [
-        _KEYS.get(each.encode(), each)
-        for each in data.decode("utf-8", "ignore")
-        if each.isprintable() or each.encode() in _KEYS
-    ]
+    found = list[str]()
+    for part in _PARTS.findall(data):
+        if part in _KEYS:
+            found.append(_KEYS[part])
+        elif not part.startswith(b"\x1b"):
+            found += [each for each in part.decode("utf-8", "ignore") if each.isprintable()]
+    return found
