@@ -80,6 +80,13 @@ class Terminal:
         """Press keys."""
         os.write(self._fd, keys.encode())
 
+    def ignore(self, seconds: float) -> None:
+        """Read what is shown for so long, without looking at it, which takes time."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self._fd], [], [], left)[0]:
+                os.read(self._fd, 65536)
+
     def hang_up(self) -> None:
         """Close the terminal."""
         os.close(self._fd)
