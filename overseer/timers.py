@@ -10,9 +10,15 @@ import os
 import signal
 import sys
 import threading
-from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
+from _thread import (
+    allocate_lock,
+    get_ident,
+    get_native_id,
+    interrupt_main,
+    start_new_thread,
+)  # fmt: skip
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 
 from .boundary import Guarded, acting
@@ -50,6 +56,8 @@ _open: list[Timer] = []
 hidden: set[int] = set()
 #: One item for each thread that is forking.
 _forking: list[None] = []
+#: The signal that has interrupted the preparations for a fork.
+_interrupted: list[int] = []
 
 
 class Timer:
@@ -240,14 +248,36 @@ def _watch_forks() -> None:
     os.register_at_fork(
         before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
     )
+    # Not a function in Python, in which what it causes would be raised, and only printed.
+    os.register_at_fork(after_in_parent=partial(sorted, _interrupted, key=interrupt_main))
+
+
+def _whole(does: Callable[[], object]) -> None:
+    """Call to the end what Ctrl-C interrupts; the interrupt comes again after the fork.
+
+    Python would only print what a hook raises.
+    """
+    while True:
+        try:
+            does()
+            return
+        except KeyboardInterrupt:
+            if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                raise
+            _interrupted[:] = [signal.SIGINT]
 
 
 def _before_fork() -> None:
     global _forker
+    _interrupted.clear()
     if sys.version_info >= (3, 12) and get_ident() == threading.main_thread().ident:
         frame = sys._getframe(1)
         _forker = frame, frame.f_lasti
     _forking.append(None)
+    _whole(_pause)
+
+
+def _pause() -> None:
     for thread in [timer.pause(FORK_PATIENCE) for timer in list(_open)]:
         if thread is not None and thread.join(0):
             thread.wait_until_gone(FORK_PATIENCE)
@@ -255,6 +285,10 @@ def _before_fork() -> None:
 
 def _after_fork() -> None:
     _forking.pop()
+    _whole(_resume_soon)
+
+
+def _resume_soon() -> None:
     if _forker is None or not (_open and _resume_after_the_call()):
         _resume()
 

@@ -24,6 +24,11 @@ INTERRUPTED = 130
 
 def command(argv: list[str], notices: Notices) -> int:
     """Run the command in ``argv``; return the exit status."""
+    if sys.stdout is None:
+        notices.problem(
+            UsageError("usage", "stdout is closed", "Leave it open: the output is there.")
+        )
+        return USAGE
     if isinstance(sys.stdout, TextIOWrapper):  # Characters that it cannot encode are escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
     name = f"{argv[0]}_" if argv[0] == "try" else argv[0]  # A keyword of Python.
@@ -34,7 +39,7 @@ def command(argv: list[str], notices: Notices) -> int:
         parts = iter(does(argv[1:], terminal))
         while True:
             part = next(parts)
-            print(encodable(part, sys.stdout.encoding), end="", flush=True)
+            _print(part)
     except StopIteration as ended:  # A command may return an exit status.
         return ended.value or 0
     except VoirError as error:
@@ -45,6 +50,22 @@ def command(argv: list[str], notices: Notices) -> int:
     except BrokenPipeError:  # For example, `voir runs | head`; nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _print(part: str) -> None:
+    """Print a part of the output.
+
+    Raises:
+        UsageError: It cannot be written, to a full disk for example.
+    """
+    try:
+        print(encodable(part, sys.stdout.encoding), end="", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        what = f"the output cannot be written: {error.strerror or error}"
+        raise UsageError("usage", what, "Free the disk, or write elsewhere.") from None
 
 
 class Terminal(NamedTuple):

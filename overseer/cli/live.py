@@ -13,21 +13,25 @@ from ..recorder.log import published
 from ..rundir.control import ask
 from ..rundir.killed import has_ended
 from ..rundir.reading import Run, read_run
-from .runs import newest, run_directory
+from .runs import is_run, newest, run_directory
 
-LIVE_HELP = "a run directory, a --name or --tag (default: the run that is running)"
+LIVE_HELP = "a run directory, a --name or --tag (default: the live run in voir-runs)"
 #: Directories of a job's processes.
 _PROCESS = re.compile(r"(rank|process|attempt)\d+")
 
 
 def live_runs() -> list[Path]:
-    """The runs of this user on this machine that are running, newest first.
-
-    Those of other machines are known if they are in the directory of runs.
-    """
-    found = {_of_job(Path(each)) for each in published()}
+    """The runs that are running in the directory of runs, newest first."""
     with suppress(VoirError):
-        found |= {each.absolute() for each in newest() if not over(each)}
+        return [each for each in newest() if not over(each)]
+    return []
+
+
+def all_live_runs() -> list[Path]:
+    """All runs of this user on this machine that are running, newest first."""
+    found = {_of_job(Path(each)) for each in published()} | {
+        path.absolute() for path in live_runs()
+    }
     return sorted(found, key=_started, reverse=True)
 
 
@@ -46,7 +50,7 @@ def live_processes(run: Run) -> list[Path]:
 
 
 def live_run(named: str | None) -> Path:
-    """The run that a command line names, or else the only one that is running.
+    """The run that a command line names, or else the only one of the directory of runs.
 
     Raises:
         VoirError: There is no such run; none is running, or several are.
@@ -56,11 +60,14 @@ def live_run(named: str | None) -> Path:
     found = live_runs()
     if len(found) == 1:
         return found[0]
+    where = os.environ.get("VOIR_RUN_DIR") or "voir-runs"
     if not found:
-        raise VoirError(
-            "run-missing", "no run is running", "voir runs lists those that have ended."
-        )
-    raise UsageError("usage", f"{len(found)} runs are running", f"Name one: {listed(found)}")
+        others = all_live_runs()
+        remedy = f"Elsewhere there is: {listed(others)}" if others else "Start one."
+        raise VoirError("run-missing", f"no run is running in {where}", remedy)
+    raise UsageError(
+        "usage", f"{len(found)} runs are running in {where}", f"Name one: {listed(found)}"
+    )
 
 
 def listed(paths: Sequence[Path]) -> str:
@@ -102,7 +109,7 @@ def ended(path: Path) -> VoirError:
 
 
 def _of_job(path: Path) -> Path:
-    while _PROCESS.fullmatch(path.name):
+    while _PROCESS.fullmatch(path.name) and is_run(path.parent):
         path = path.parent
     return path
 

@@ -18,6 +18,7 @@ from ..files import read_json, reading
 from ..model.facts import duration, main_task, part
 from ..rundir.differences import unlike_arguments
 from ..rundir.finishing import finish_run
+from ..rundir.killed import RUNNING, SUSPENDED
 from ..rundir.reading import Run, read_run
 from ..views.summary import losses, outcome, rate, seconds
 from ..views.text import cut, table
@@ -218,7 +219,8 @@ def facts_of(run: Run, report: Callable[[VoirError], object] = warn) -> dict[str
     facts = _of_job(run, report) if run.ranks else run.facts
     facts, doing = {**facts, "directory": str(run.path)}, facts.get("now")
     if doing:
-        facts["state"] = doing if str(doing).startswith("running") else f"running: {doing}"
+        told = str(doing).startswith((RUNNING, SUSPENDED))
+        facts["state"] = doing if told else f"running: {doing}"
     elif facts.get("provenance") and "ended" not in facts:  # Only its own machine knows more.
         facts["state"] = "running, or did not finish"
     return facts

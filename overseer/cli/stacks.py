@@ -7,15 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ..clock import time_ns
 from ..errors import VoirError
 from ..recorder.log import read_header
 from ..recorder.sites import WORD_STACKS
 from ..rundir.control import ask
-from ..rundir.killed import STACKS_FILE
+from ..rundir.killed import STACKS_FILE, SUSPENDED
 from ..rundir.reading import read_run
 from .commands import CommandParser, Terminal
 from .live import LIVE_HELP, ended, live_processes, live_run, short
 
+#: Clocks of file systems are this much coarser.
+_CLOCKS_NS = 2_000_000_000
 _ABOUT = """\
 Print the stacks of the threads of a live run; of a job, of all its ranks. A run whose interpreter
 is held by C code cannot answer; it is looked at with py-spy, if that is installed.
@@ -44,13 +47,15 @@ def stacks(argv: list[str], terminal: Terminal) -> Iterator[str]:
     texts, silent = stacks_of(live)
     yield from texts
     for directory, why in silent.items():
-        raise VoirError(
-            "no-answer", f"{short(directory)}: {why}", "Install py-spy in its environment."
-        )
+        remedy = "py-spy may see its stacks, where it is installed."
+        if SUSPENDED in why:
+            remedy = "Let it go on first: kill -CONT PID"
+        raise VoirError("no-answer", f"{short(directory)}: {why}", remedy)
 
 
 def stacks_of(directories: Sequence[Path]) -> tuple[list[str], dict[Path, str]]:
     """The stacks of live processes, each with a heading; and why others have none."""
+    since = time_ns()
     silent, texts = ask(directories, WORD_STACKS, 1), []
     for each in directories:
         text = ""
@@ -60,9 +65,13 @@ def stacks_of(directories: Sequence[Path]) -> tuple[list[str], dict[Path, str]]:
             found = read_header(os.fspath(each))
             text = seen_in(found.pid)[1] if found is not None else ""
         else:
+            file = each / STACKS_FILE
             with suppress(OSError):
-                text = (each / STACKS_FILE).read_text("utf-8", "replace")
+                if file.stat().st_mtime_ns >= since - _CLOCKS_NS:
+                    text = file.read_text("utf-8", "replace")
+            if not text:
+                silent[each] = f"it could not write {STACKS_FILE}"
         if text:
             silent.pop(each, None)
-            texts.append(f"{each.name}:\n{text}\n" if len(directories) > 1 else text)
+            texts.append(f"{short(each)}:\n{text}\n")
     return texts, silent

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..errors import UsageError
 from ..recorder.log import read_header
 from ..recorder.sites import STOP_NOW, WORD_STEPS, WORD_STOP
+from ..rundir.killed import RUNNING, now_doing
 from ..rundir.reading import read_run
 from .commands import CommandParser, Terminal, within
 from .live import LIVE_HELP, ended, live_processes, live_run, request, short
@@ -37,12 +38,17 @@ def stop(argv: list[str], terminal: Terminal) -> Iterator[str]:
     live = live_processes(read_run(path))
     if not live:
         raise ended(path)
-    steps = [found.control[WORD_STEPS] for each in live if (found := read_header(str(each)))]
-    if options.at is not None and options.at <= max(steps, default=0):
-        what = f"{short(path)} is at step {max(steps):,} already"
+    headers = [found for each in live if (found := read_header(str(each)))]
+    steps = max((found.control[WORD_STEPS] for found in headers), default=0)
+    if options.at is not None and options.at <= steps:
+        what = f"{short(path)} is at step {steps:,} already"
         raise UsageError("usage", what, "Name a later step, or leave --at out.")
     request(str(path), WORD_STOP, options.at or STOP_NOW, first=True)
-    if options.at is not None:
-        yield f"{short(path)} stops after step {options.at:,}\n"
-    else:
-        yield f"{short(path)} stops at its next step\n"
+    when = f"after step {options.at:,}" if options.at is not None else "at its next step"
+    if len(live) > 1:
+        when = f"soon {when}, all ranks at the same one" if options.at else "in a few steps"
+    yield f"{short(path)} stops {when}\n"
+    if not steps:
+        yield "no step of it has been seen so far\n"
+    elif still := [doing for found in headers if (doing := now_doing(found)) != RUNNING]:
+        yield f"it makes no step now: {still[0]}\n"

@@ -12,7 +12,8 @@ from pathlib import Path
 from ..errors import VoirError, clean
 from ..files import is_own
 from ..model.facts import count, figure, size
-from ..recorder.sites import WORD_TRACE
+from ..recorder.log import read_header
+from ..recorder.sites import WORD_STEPS, WORD_TRACE
 from ..trace.digest import by_rank_total, summed
 from ..trace.finishing import finish
 from ..trace.reading import (
@@ -85,7 +86,9 @@ def _begin(argv: list[str]) -> str:
     who = f"{len(asked)} ranks trace" if len(asked) > 1 else "the run traces"
     path = short(asked[0] if len(asked) == 1 else asked[0].parent)
     steps = count(options.steps, "step")
-    return f"{who} the next {steps}; once they are done: voir trace view {path}\n"
+    seen = any((found := read_header(str(each))) and found.control[WORD_STEPS] for each in asked)
+    note = "" if seen else "no step of it has been seen so far\n"
+    return f"{who} the next {steps}; once they are done: voir trace view {path}\n{note}"
 
 
 def _finish(run: Path) -> None:

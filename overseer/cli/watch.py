@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -10,14 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..clock import sleep, thread_time_ns
-from ..errors import VoirError
+from ..errors import UsageError, VoirError
+from ..recorder.encode import encode
 from ..views.dash.dash import sink_for
 from ..views.dash.layout import LEAST_COLUMNS, LEAST_ROWS
 from ..views.dash.text import Palette
 from ..views.dash.window import FullScreen
 from ..views.text import is_terminal
 from .commands import CommandParser, Terminal
-from .live import LIVE_HELP, live_run, live_runs
+from .live import LIVE_HELP, all_live_runs, live_run, live_runs
 from .watched import Chooser, Watched
 
 TYPE_CHECKING = False
@@ -59,24 +59,25 @@ def watch(
         VoirError: There is no such run, or it cannot be read.
     """
     options = parser().parse_args(argv)
-    if options.once or options.json or not is_terminal(sys.stdout, os.environ):
+    if options.json and len(options.run) > 1:
+        remedy = "Of several runs, start one for each."
+        raise UsageError("usage", "voir watch --json: it takes one run", remedy)
+    plain = os.environ.get("TERM") == "dumb" or not is_terminal(sys.stdout, os.environ)
+    if options.once or options.json or plain:
         yield from _printed(options, terminal, wait)
         return
     keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
-    window, watched = (
-        FullScreen(keys, sys.stdout.fileno(), Palette.of(sys.stdout, os.environ)),
-        None,
-    )
+    palette = Palette.of(sys.stdout, os.environ)
+    screen, watched = FullScreen(keys, sys.stdout.fileno(), palette), None
     try:
-        with window, suppress(KeyboardInterrupt):
-            paths = [live_run(each) for each in options.run] or _chosen(window)
+        with screen, suppress(KeyboardInterrupt):
+            paths = [live_run(each) for each in options.run] or _chosen(screen)
             if paths:
                 watched = Watched(paths, options.rank)
-                _shown(window, watched)
+                _shown(screen, watched)
     except OSError:  # The terminal is gone.
         return
-    if watched is not None:
-        palette = Palette.of(sys.stdout, os.environ)
+    if watched is not None and not screen.gone:
         yield _text(watched, (terminal.width, max(terminal.height - 1, LEAST_ROWS)), palette)
 
 
@@ -86,13 +87,15 @@ def _printed(
     """What is printed where there is no terminal of its own."""
     watched = Watched([live_run(each) for each in options.run or [None]], options.rank)
     if options.once and not options.json:
-        size = max(terminal.width, LEAST_COLUMNS), (terminal.height or 33) - 1
+        wide = os.environ.get("COLUMNS", "")
+        columns = int(wide) if wide.isdecimal() else terminal.width
+        size = max(columns, LEAST_COLUMNS), (terminal.height or 33) - 1
         yield _text(watched, size, Palette() if terminal.colour else None)
         return
     lines = None if options.json else sink_for(sys.stdout, {})
     while True:
         if options.json:
-            yield json.dumps(watched.as_facts()) + "\n"
+            yield encode(watched.as_facts()).decode() + "\n"
         elif lines is not None:
             lines.draw(watched.board)
         if options.once or watched.ended:
@@ -113,22 +116,26 @@ def _text(watched: Watched, size: tuple[int, int], palette: Palette | None) -> s
 
 
 def _chosen(window: FullScreen) -> list[Path]:
-    """The run that is running; of several, what the user chooses; waits for one to start."""
-    chooser = Chooser(live_runs())
-    if len(chooser.runs) == 1:
-        return chooser.runs
+    """The run that is running; of several, what the user chooses; waits for one to start.
+
+    Runs of other directories are listed, too.
+    """
+    found = live_runs()
+    if len(found) == 1:
+        return found
+    chooser = Chooser(found or all_live_runs())
     while True:
         window.draw(chooser.lines(*window.size()))
         key = window.key(_LOOK_SECONDS)
         if key == "q":
             return []
-        if key and (found := chooser.chosen(key)):
-            return [found]
+        if key and (chosen := chooser.chosen(key)):
+            return [chosen]
         if not key:
-            waited = not chooser.runs
-            chooser.runs = live_runs()
-            if waited and chooser.runs:
-                return chooser.runs[:1]
+            waited, found = not chooser.runs, live_runs()
+            chooser.runs = found or all_live_runs()
+            if waited and found:
+                return found[:1]
 
 
 def _shown(window: FullScreen, watched: Watched) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
-from ..clock import time_ns
+from ..boundary import said
+from ..clock import monotonic, time_ns
 from ..errors import UsageError, VoirError, clean
 from ..job.feed import Feed
 from ..job.live import LiveRanks
-from ..model.facts import duration, number, part
+from ..model.facts import duration, part
 from ..recorder.sites import WORD_TRACE
 from ..rundir.control import ask
 from ..rundir.reading import Run, read_run
+from ..rundir.runfile import utc
 from ..views.dash.board import Board
 from ..views.dash.layout import LEAST_COLUMNS, LEAST_ROWS, View, lay_out, words
 from ..views.dash.text import clock, padded
@@ -34,7 +39,7 @@ KEYS = (
     ("?", "help", "show or hide this page"),
     ("tab", "task", "show the next task alone; after the last one, all"),
     ("r", "rank", "show the next rank of the job"),
-    ("/", "filter", "show only numbers whose names contain what you type; Esc shows all"),
+    ("/", "find", "show only numbers whose names contain what you type; Esc shows all"),
     ("l", "log", "logarithmic axis for the loss: on, off, automatic"),
     ("+ -", "time", "a longer or shorter time range"),
     ("s", "stacks", "where the threads of all ranks are now"),
@@ -44,10 +49,11 @@ KEYS = (
 _RANGES = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86400.0)
 #: Steps that the key t traces.
 _TRACED = 5
-#: What a run is doing is shown once it has made no step for so many seconds.
-_STILL_SECONDS = 2.0
 #: Figures of a live run are old from this many seconds.
 _OLD_SECONDS = 30.0
+#: Seconds for which a message is shown.
+_SAID_SECONDS = 10.0
+_LOST = ("killed", "exit status")
 _STYLES = {"good": "done", "warn": "loading", "bad": "bad"}
 _AXES = {None: (True, "logarithmic"), True: (False, "linear"), False: (None, "automatic")}
 
@@ -64,7 +70,6 @@ class Watched:
 
     Attributes:
         page: ``help`` or ``stacks`` instead of the board; empty for the board.
-        said: The last message, such as the answer to a key.
     """
 
     def __init__(self, paths: Sequence[Path], rank: int | None = None) -> None:
@@ -73,10 +78,10 @@ class Watched:
         self._ranks: LiveRanks | None = None
         self._members: list[Run] = []
         self._feed = self._open(rank)
-        self._others = [(path.name, Feed(_first(read_run(path)))) for path in paths[1:]]
+        self._others = [(_name(run), Feed(_first(run))) for run in map(read_run, paths[1:])]
         if self._others:
             self.board.title += f" · {self._path.name}"
-        self._looked, self._trouble = 0.0, ""
+        self._looked, self._trouble, self._lost = 0.0, "", (0, "")
         self.refresh()
 
     def _open(self, rank: int | None) -> Feed:
@@ -98,6 +103,15 @@ class Watched:
     def board(self) -> Board:
         """The board of the first run."""
         return self._feed.board
+
+    @property
+    def said(self) -> str:
+        """The last message, such as the answer to a key; it is shown for some seconds."""
+        return self._said
+
+    @said.setter
+    def said(self, text: str) -> None:
+        self._said, self._said_until = text, monotonic() + _SAID_SECONDS
 
     @property
     def ended(self) -> bool:
@@ -125,24 +139,31 @@ class Watched:
         except VoirError as error:
             self._trouble = error.what
             raise
+        except Exception as error:  # Another program's record, or a damaged one.
+            self._trouble = f"the record cannot be read: {said(error)}"
+            return
         board, seconds = self.board, self._view.seconds
         if self._ranks is not None:
             board.ranks = self._ranks()
         if seconds is not None and board.now - self._looked > seconds:
             self._look_back()
         for name, task in board.tasks.items():
-            beside = [(label, feed.board.tasks.get(name)) for label, feed in self._others]
+            beside = [
+                (f"{label}, {_state_of(feed)[0]}", feed.board.tasks.get(name))
+                for label, feed in self._others
+            ]
             task.beside = [(label, other) for label, other in beside if other is not None]
 
     def as_facts(self) -> dict[str, Any]:
         """A line of ``--json``."""
-        board, facts = self.board, self._feed.run.facts
+        board = self.board
         known: dict[str, Any] = {
-            "run": str(self._path),
+            "run": os.path.abspath(self._path),
+            "at": utc(time_ns()),
             "state": self.state,
             "ended": self.ended,
             "seconds": round(board.now, 3),
-            "tasks": part(facts, "tasks"),
+            "tasks": {name: task.facts for name, task in board.tasks.items()},
             "values": {name: value for name, value in board.scalars if value is not None},
             "machine": {
                 name: {"load": each.load, "memory": [each.used, each.total]}
@@ -168,17 +189,23 @@ class Watched:
                 ((f" {key:<5}", "bold"), (cut(what, columns - 7), "")) for key, _, what in KEYS
             ]
         elif self.page == "stacks":
-            most = max(len(self._text) - rows + 1, 0)
-            self._top = min(max(self._top, 0), most)
-            texts = self._text[self._top : self._top + rows - 1]
-            shown = [((cut(each, columns - 1), ""),) for each in texts]
+            every = [row for line in self._text for row in wrap(line, columns - 1) or [""]]
+            self._top = min(max(self._top, 0), max(len(every) - rows + 1, 0))
+            shown = [((each, ""),) for each in every[self._top : self._top + rows - 1]]
         else:
-            shown = lay_out(self.board, columns, rows - 1, self._view)
+            try:
+                shown = lay_out(self.board, columns, rows - 1, self._view)
+            except Exception as error:
+                shown = [
+                    ((cut(f" the record cannot be shown: {said(error)}", columns - 1), "bad"),)
+                ]
         blank: list[Line] = [()] * (rows - 1 - len(shown))
         text, style = self._state()
-        said = clean(self._trouble or self._feed.said or self.said)
-        text = cut(text, max(columns - 4 - len(said), columns // 2))
-        line = ((f" {text}", style), (f"  {cut(said, max(columns - 4 - len(text), 1))}", "dim"))
+        fresh = self.said if monotonic() < self._said_until else ""
+        only = f"only: {self._view.only}" if self._view.only else ""
+        note = clean(self._trouble or self._feed.said or fresh or only)
+        text = cut(text, max(columns - 4 - len(note), columns // 2))
+        line = ((f" {text}", style), (f"  {cut(note, max(columns - 4 - len(text), 1))}", "dim"))
         return [*shown, *blank, padded(line, columns - 1)]
 
     def keys(self, columns: int) -> Line:
@@ -196,24 +223,20 @@ class Watched:
         return tuple(spans)
 
     def _state(self) -> tuple[str, str]:
-        """The state of the run, and its style."""
-        run = self._feed.run
-        facts = facts_of(run) if run.facts else {"state": "starting"}
-        found = outcome(facts)
-        text, style = found.text, _STYLES.get(found.style, "")
-        if "ended" in facts:
-            text = f"{text} · {clock(self.board.now)}"
-        elif part(facts, "idle").get("hangs"):
-            text, style = f"hangs: {text}", "bad"
-        elif 0.0 <= (number(facts, "idle.seconds") or -1.0) < _STILL_SECONDS:
-            text = "running"  # What it does between two steps is of no interest.
-        if not self.ended and (age := _age(run)) >= _OLD_SECONDS:
+        """The state of the run, and its style; of a job, how its first rank failed."""
+        text, style = _state_of(self._feed)
+        if not self.ended and (age := _age(self._feed.run)) >= _OLD_SECONDS:
             text += f"; figures of {duration(age)} ago"
-        lost = [row for row in self.board.ranks if row.state.startswith(("killed", "exit status"))]
-        if lost:
-            who = ", ".join(f"rank {row.rank} {row.state}" for row in lost[:3])
-            text, style = f"{who} · {text}", "bad"
-        return clean(text), style
+        lost = sum(row.state.startswith(_LOST) for row in self.board.ranks)
+        if lost != self._lost[0]:
+            from ..job.figures import first_failed
+
+            failed = first_failed(read_run(self._path).ranks)
+            how = clean(outcome(failed.facts).text) if failed is not None else ""
+            self._lost = lost, f"rank {failed.rank} failed first: {how}" if failed else ""
+        if self._lost[1]:
+            text, style = self._lost[1], "bad"
+        return text, style
 
     # Keys
 
@@ -267,7 +290,11 @@ class Watched:
         numbers = [each.rank for each in self._members]
         if len(numbers) > 1:
             ranks, at = self.board.ranks, numbers.index(self.board.rank)
-            self._feed = self._open(numbers[(at + 1) % len(numbers)])
+            try:
+                self._feed = self._open(numbers[(at + 1) % len(numbers)])
+            except VoirError as error:
+                self.said = error.what
+                return
             self.board.ranks = ranks
             self._look_back()
 
@@ -297,8 +324,9 @@ class Watched:
 
         def ask_them(live: list[Path]) -> None:
             texts, silent = stacks_of(live)
-            said = [f"{short(path)}: {why}" for path, why in silent.items()]
-            self._text = "\n".join([*texts, *said]).splitlines()
+            others = [f"{short(path)}: {why}" for path, why in silent.items()]
+            head = f"stacks at {datetime.now():%H:%M:%S}"
+            self._text = [head, "", *"\n".join([*texts, *others]).splitlines()]
             self._top, self.page, self.said = 0, "stacks", "up and down scroll; s hides them"
 
         self._ask("asking for the stacks", ask_them)
@@ -307,14 +335,17 @@ class Watched:
         def ask_them(live: list[Path]) -> None:
             refused = ask(live, WORD_TRACE, _TRACED)
             why = next((f"{short(path)}: {why}" for path, why in refused.items()), "")
-            path = short(self._path)
-            self.said = why or f"the next {_TRACED} steps are traced: voir trace view {path}"
+            self.said = why or f"tracing {_TRACED} steps; then: voir trace view {short(self._path)}"
 
         self._ask("asking for a trace", ask_them)
 
     def _ask(self, doing: str, does: Callable[[list[Path]], object]) -> None:
         """Ask something of the live processes on a thread: they have seconds to answer."""
-        live = live_processes(read_run(self._path))
+        try:
+            live = live_processes(read_run(self._path))
+        except VoirError as error:
+            self.said = error.what
+            return
         self.said = doing if live else "the run has ended"
         if live:
             threading.Thread(target=does, args=(live,), daemon=True).start()
@@ -356,9 +387,28 @@ class Chooser:
 def _line(path: Path) -> str:
     try:
         run = read_run(path)
-        return f"{short(path)}  {clean(outcome(facts_of(run)).text)}"
+        argv = run.facts.get("argv")
+        began = f"{datetime.fromtimestamp(run.began):%H:%M}  " if run.began else ""
+        name = f"{run.facts['name']}  " if "name" in run.facts else ""
+        words = " ".join(map(str, argv[1:])) if isinstance(argv, list) else ""
+        return clean(f"{began}{name}{short(path)}  {words}")
     except VoirError as error:
         return f"{short(path)}  {error.what}"
+
+
+def _state_of(feed: Feed) -> tuple[str, str]:
+    """The state of one process, and its style."""
+    run = feed.run
+    facts = facts_of(run) if run.facts else {"state": "starting"}
+    found = outcome(facts)
+    text, style = found.text, _STYLES.get(found.style, "")
+    if "ended" in facts:
+        text = f"{text} · {clock(feed.board.now)}"
+    elif part(facts, "idle").get("hangs"):
+        text, style = f"hangs: {text.removeprefix('running: ')}", "bad"
+    elif not any(task.facts.get("steps") for task in feed.board.tasks.values()):
+        text += ", no step seen so far"
+    return clean(text), style
 
 
 def _first(run: Run) -> Path:
@@ -367,7 +417,11 @@ def _first(run: Run) -> Path:
 
 
 def _is_over(state: str) -> bool:
-    return state.startswith(("ended", "killed", "exit status"))
+    return state.startswith(("ended", *_LOST))
+
+
+def _name(run: Run) -> str:
+    return clean(str(run.facts.get("name") or run.path.name))
 
 
 def _age(run: Run) -> float:

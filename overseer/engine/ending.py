@@ -84,6 +84,7 @@ class Stopping:
         """End the script with an error of voir's thread: at its next step, or after a second."""
         if self.requested is None and not self.over and not self.put_off(error):
             self.requested = error
+            _silence_stops()
             self._arm()
             start_new_thread(self._interrupt, ())
 

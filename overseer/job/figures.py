@@ -309,6 +309,11 @@ def _outcome(members: Sequence[Run], starter: Run | None) -> dict[str, Any]:
     return {key: facts.get(key) for key in ("exit_status", "error", "ended_by")}
 
 
+def first_failed(members: Sequence[Run]) -> Run | None:
+    """The process that failed first; None if none has."""
+    return next(iter(_failures(members)), None)
+
+
 def _failures(members: Sequence[Run]) -> list[Run]:
     """The processes that failed, in the order of their exceptions, or ends."""
     failed = [m for m in members if m.facts.get("exit_status") or m.facts.get("ended_by")]

@@ -8,9 +8,8 @@ from typing import Any
 
 from ..files import read_json
 from ..model.facts import main_task, number, part
-from ..model.hangs import place_text
 from ..recorder.log import lives, read_header
-from ..rundir.killed import has_ended, now_doing
+from ..rundir.killed import has_ended, now_at
 from ..views.dash.board import RankRow
 
 TYPE_CHECKING = False
@@ -57,7 +56,7 @@ def rank_row(directory: Path, rank: int) -> RankRow:
     from .figures import waiting_share  # Only jobs pay for it.
 
     facts: dict[str, Any] = {}
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, TypeError):
         facts = dict(read_json(directory / "run.json"))
     task = main_task(facts) or {}
     return RankRow(
@@ -77,6 +76,5 @@ def _state(directory: Path, facts: dict[str, Any]) -> str:
         return f"exit status {status}" if status else "ended"
     header = read_header(os.fspath(directory))
     if header is not None and lives(header):
-        doing, place = now_doing(header), place_text(part(facts, "idle"))
-        return f"{doing}: {place}" if place else doing
+        return now_at(header, part(facts, "idle"))
     return "killed" if has_ended(directory) else ""

@@ -28,6 +28,8 @@ THREAD_STRUCT = struct.Struct("<IHBBQQQ")
 HEADER_MAGIC, THREADS_AT, DIRECTORY_AT, PAGE = b"voir rec", 256, 768, 4096
 CONTROL_AT = HEAD.size - 8 * 8
 SHM = "/dev/shm"
+#: A prime in which no small power of 256 is 1: bytes at some distance would cancel each other.
+NAMES = 2**64 - 59
 
 
 class Event(NamedTuple):
@@ -126,7 +128,7 @@ def header(data: bytes) -> Header:
 def header_paths(directory: str) -> list[str]:
     """Possible paths of a run's header: in shared memory, or in ``directory``."""
     # A remainder instead of hashlib, which logs tracebacks if OpenSSL cannot allocate memory.
-    name = int.from_bytes(os.fsencode(os.path.realpath(directory)), "big") % (2**61 - 1)
+    name = int.from_bytes(os.fsencode(os.path.realpath(directory)), "big") % NAMES
     return [
         os.path.join(SHM, f"voir-{_user()}-{name:016x}"),
         os.path.join(directory, "header"),
@@ -137,15 +139,27 @@ def read_header(directory: str) -> Header | None:
     """Read a run's header; None if it is missing, unreadable, or another user's."""
     for path in header_paths(directory):
         with suppress(OSError, ValueError):
-            return header(_own_bytes(path))
+            found = header(_own_bytes(path))
+            if _is_of(found, directory):
+                return found
     return None
+
+
+def _is_of(found: Header, directory: str) -> bool:
+    """Whether a header is that of the run in this directory, as far as its text has room."""
+    text, own = os.fsencode(found.directory), os.fsencode(os.path.realpath(directory))
+    if len(text) >= PAGE - DIRECTORY_AT - 1:
+        return own.startswith(text)
+    return os.fsencode(os.path.realpath(text)) == own
 
 
 def set_control(directory: str, word: int, value: int) -> bool:
     """Set a control word of a run; returns whether its header could be written."""
     for path in header_paths(directory):
         with suppress(OSError, ValueError), _own(path, os.O_RDWR) as fd:
-            header(os.read(fd, PAGE))
+            found = header(os.read(fd, PAGE))
+            if not _is_of(found, directory):
+                continue
             os.pwrite(fd, value.to_bytes(8, "little"), CONTROL_AT + 8 * word)
             return True
     return False

@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..clock import monotonic, sleep
+from ..clock import monotonic, now_ns, sleep
 from ..files import read_json
 from ..model.facts import part
 from ..recorder.log import lives, read_header, set_control
-from .killed import has_ended, is_ours, now_doing
+from .killed import has_ended, is_ours, now_doing, silent_for
 
 #: Seconds that a run has for its answer.
 ANSWER_SECONDS = 5.0
@@ -59,22 +59,26 @@ def ask(
     Returns:
         By directory, why a run has not done what was asked; only those that have not.
     """
-    refused, asked = dict[Path, str](), list[Path]()
-    for each in directories:
-        why = refusal(each)
-        if not why and not set_control(os.fspath(each), word, value):
-            why = "its header cannot be written"
-        if why:
-            refused[each] = why
-        else:
-            asked.append(each)
+    refused = {each: why for each in directories if (why := refusal(each))}
+    waiting, asked = [each for each in directories if each not in refused], list[Path]()
     until = now() + ANSWER_SECONDS
-    while (asked := [each for each in asked if _unseen(each, word)]) and now() < until:
-        wait(_LOOK_SECONDS)
-    for each in asked:
-        set_control(os.fspath(each), word, 0)
-        refused[each] = _silence(each)
-    return refused
+    try:
+        while (waiting or asked) and now() < until:
+            for each in [*waiting]:
+                if _unseen(each, word):  # Somebody else has asked.
+                    continue
+                waiting.remove(each)
+                if set_control(os.fspath(each), word, value):
+                    asked.append(each)
+                else:
+                    refused[each] = "its header cannot be written"
+            asked = [each for each in asked if _unseen(each, word)]
+            if waiting or asked:
+                wait(_LOOK_SECONDS)
+    finally:  # Also if the user does not wait any longer.
+        for each in asked:
+            set_control(os.fspath(each), word, 0)
+    return refused | {each: _silence(each) for each in (*waiting, *asked)}
 
 
 def _unseen(directory: Path, word: int) -> bool:
@@ -84,5 +88,7 @@ def _unseen(directory: Path, word: int) -> bool:
 
 def _silence(directory: Path) -> str:
     found = read_header(os.fspath(directory))
-    doing = f"; it is {now_doing(found)}" if found is not None else ""
-    return f"it does not answer within {ANSWER_SECONDS:g} s{doing}"
+    if found is not None and silent_for(found, now_ns()) < ANSWER_SECONDS / 2:
+        return "it does not do this: its options forbid it, or another run has started it"
+    doing = now_doing(found) if found is not None else ""
+    return f"it does not answer within {ANSWER_SECONDS:g} s{doing and f' (it is {doing})'}"

@@ -8,6 +8,7 @@ This module only reads; ``finishing`` writes.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ from .workers import STOPPED, state_of
 
 #: The state of a run about which nothing else is known.
 RUNNING = "running"
+#: The state of a run that SIGSTOP or Ctrl-Z has stopped.
+SUSPENDED = "stopped by a signal"
+#: What a run is doing is told once it has made no step for so many seconds.
+STILL_SECONDS = 2.0
 #: What a run is doing outside of all that is recorded.
 OTHER_CODE = "other code"
 #: A run makes no step any more if none has ended for this long: seconds, and typical steps.
@@ -87,10 +92,21 @@ def has_ended(directory: Path) -> bool:
 
 def now_doing(found: Header) -> str:
     """The state of a live run: ``in loading for 12 s``, or the time since its last step."""
+    if state_of(found.pid) == STOPPED:
+        return SUSPENDED
+    if 0.0 <= idle_of(found, now_ns()).get("seconds", -1.0) < STILL_SECONDS:
+        return RUNNING  # What it does between two steps is of no interest.
     doing, since = _open(found)
     if doing:
         return f"in {doing} for {_seconds(now_ns() - since)}"
     return _after(found, now_ns()) or RUNNING
+
+
+def now_at(found: Header, idle: Mapping[str, Any]) -> str:
+    """The state of a live run with its place, as far as its ``idle`` tells it."""
+    doing, place = now_doing(found), place_text(idle)
+    still = place and doing not in (RUNNING, SUSPENDED)
+    return f"{doing}: {place}" if still else doing
 
 
 def how(found: Header) -> str:
@@ -127,9 +143,8 @@ def judged(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _live(directory: Path, facts: dict[str, Any], found: Header) -> dict[str, Any]:
     """The facts of a live run, with what it is doing."""
-    idle, now = _idle(directory, facts, found, now_ns()), now_doing(found)
-    if text := place_text(idle):
-        now += f": {text}"
+    idle = _idle(directory, facts, found, now_ns())
+    now = now_at(found, idle)
     return judged({**facts, "now": now, **({"idle": idle} if idle else {})})
 
 

@@ -50,6 +50,8 @@ DEAD = 50
 WHOLE, COMBINATIONS = 100, 1000
 #: Events with one of these keys and no task belong to training, as in the fold.
 OF_TRAINING = frozenset({"step", "loss", "batch", "batch_size"})
+#: The remedy for a request that failed.
+RETRY = "The run goes on; ask again once the disk has room."
 PLAIN_TYPES = frozenset({int, float, str, bool, type(None)})
 
 
@@ -323,8 +325,10 @@ class Recording:
             if asked and not self._run.outcome.over:
                 try:
                     does(asked)
-                finally:  # Whoever asks is told that it was seen.
-                    recorder.control(word, 0)
+                except Exception as error:  # The record goes on.
+                    what = f"what another program asked for failed: {said(error)}"
+                    self._run.report(Problem("no-answer", "the record", what, remedy=RETRY))
+                recorder.control(word, 0)  # Whoever asks is told that it was seen.
 
     def _write_stacks(self, asked: int) -> None:
         from .stacks import write_stacks

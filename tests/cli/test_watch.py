@@ -278,10 +278,10 @@ def test_which_run_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(VoirError, match="2 runs are running"):
         said("watch", "--once")
     chooser = Chooser(live.live_runs())
-    assert chooser.runs == [second, first]
+    assert [path.absolute() for path in chooser.runs] == [second, first]
     assert "voir-runs/b" in "".join(text for line in chooser.lines(80, 24) for text, _ in line)
-    assert chooser.chosen("2") == first
-    assert (chooser.chosen("down"), chooser.chosen("enter")) == (None, first)
+    assert chooser.chosen("2") == Path("voir-runs/a")
+    assert (chooser.chosen("down"), chooser.chosen("enter")) == (None, Path("voir-runs/a"))
     assert Chooser([]).lines(80, 24)[0][0][0].strip().startswith("no run is running")
 
 
@@ -439,12 +439,15 @@ def test_why_a_run_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it stops a process by a signal")
-def test_a_run_that_does_not_answer_is_said_to(running: Live) -> None:
+def test_a_run_that_does_not_answer_is_said_to(
+    running: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "silent_for", lambda found, now: 9.0)
     running.process.send_signal(signal.SIGSTOP)
     clock = iter(range(100))
     waited: list[float] = []
     why = ask([running.path], WORD_STACKS, 1, waited.append, lambda: float(next(clock)))
-    assert why[running.path].startswith("it does not answer within 5 s; it is ")
+    assert why[running.path] == "it does not answer within 5 s (it is stopped by a signal)"
     assert len(waited) == 4
     found = read_header(os.fspath(running.path))
     assert found is not None

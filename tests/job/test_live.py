@@ -63,6 +63,6 @@ def test_a_rank_that_makes_no_step_says_where_it_is(tmp_path, monkeypatch):
     put(tmp_path / "rank0", 0, 5.0, idle=idle)
     monkeypatch.setattr("overseer.job.live.read_header", lambda directory: object())
     monkeypatch.setattr("overseer.job.live.lives", lambda header: True)
-    monkeypatch.setattr("overseer.job.live.now_doing", lambda header: "in loading for 12 s")
+    monkeypatch.setattr("overseer.rundir.killed.now_doing", lambda header: "in loading for 12 s")
     (row,) = LiveRanks(tmp_path)()
     assert row.state == "in loading for 12 s: in read, /a/data.py:34 in load"

@@ -42,11 +42,15 @@ class FullScreen:
         keys: The descriptor that keys are read from; None for no keys.
         screen: The descriptor of the screen.
         palette: The terminal's abilities.
+
+    Attributes:
+        gone: The terminal has been closed.
     """
 
     def __init__(self, keys: int | None, screen: int, palette: Palette) -> None:
         self._keys, self._screen, self._palette = keys, screen, palette
         self._modes: Any = None
+        self.gone = False
         self._handlers: dict[int, Any] = {}
         self._waiting: list[str] = []
         self._drawn: tuple[Any, ...] = ()
@@ -55,7 +59,7 @@ class FullScreen:
         self._take()
         for name in (*_DEADLY, "SIGTSTP"):
             number = getattr(signal, name)
-            handler = self._suspend if name == "SIGTSTP" else _end
+            handler = self._suspend if name == "SIGTSTP" else self._end
             self._handlers[number] = signal.signal(number, handler)
         return self
 
@@ -144,6 +148,10 @@ class FullScreen:
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._modes)
         self._write(_CLOSE)
 
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        self.gone = number == getattr(signal, "SIGHUP", None)
+        raise KeyboardInterrupt
+
     def _suspend(self, number: int, frame: FrameType | None) -> None:
         """Release the terminal while the program is stopped by Ctrl-Z."""
         self._release()
@@ -151,10 +159,6 @@ class FullScreen:
         signal.raise_signal(number)  # Returns when the program continues.
         signal.signal(number, self._suspend)
         self._take()
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _keys(data: bytes) -> list[str]:
