@@ -363,12 +363,15 @@ def _different(
 def _rounds(named: Sequence[NamedSide]) -> Iterator[Chart]:
     """The rate of each process of a bench, by its round."""
     lines, units = list[DrawnLine](), "items"
+    every = [main_task(facts) or {} for one in named for facts in one.side.runs]
+    steady = all(number(task, "rate.steady") for task in every)
+    kind, title = ("steady", "Steady") if steady else ("wall", "Overall")
     for one in named:
         tasks = [main_task(facts) or {} for facts in one.side.runs]
-        rates = [number(task, "rate.steady") or number(task, "rate.wall") for task in tasks]
+        rates = [number(task, f"rate.{kind}") for task in tasks]
         known = [(n, rate) for n, rate in zip(one.side.rounds, rates, strict=False) if rate]
         units = next((str(task["units"]) for task in tasks if task.get("units")), units)
         if known:
             lines.append(DrawnLine(one.side.name, *map(list, zip(*known, strict=True))))
     if lines:
-        yield Chart("Rate of each process", OVER_ROUNDS, f"{units}/s", lines, points=True)
+        yield Chart(f"{title} rate of each process", OVER_ROUNDS, f"{units}/s", lines, points=True)

@@ -176,7 +176,8 @@ def compare(
                 unlike = decided[0] in (FASTER, SLOWER)
             if unlike and (step := step_change(tasks[reference], tasks[place], threshold)):
                 steps.append(StepChange(side.name, task, *step))
-            if loss := loss_change(_curves(sides[reference], task), _curves(side, task)):
+            loss = loss_change(_curves(sides[reference], task), _curves(side, task))
+            if loss and _are_finite(tasks[place]) == _are_finite(tasks[reference]):
                 losses.append(LossChange(side.name, task, *loss))
     rows += _rows("", RUN_FIGURES, [side.runs for side in sides], pairs, reference)
     names, notes = [side.name for side in sides], [*doubts(sides, reference)]
@@ -186,6 +187,11 @@ def compare(
 
 def _curves(side: ComparedSide, task: str) -> list[Mapping[int, float]]:
     return [curves[task] for curves in side.losses if task in curves]
+
+
+def _are_finite(tasks: Sequence[Facts]) -> bool:
+    """Whether all losses are finite: a curve leaves the others out."""
+    return not any(number(task, "loss.not_finite") for task in tasks)
 
 
 def _control(sides: Sequence[ComparedSide], reference: int, side: ComparedSide) -> int | None:
