@@ -29,7 +29,7 @@ HEADER_MAGIC, THREADS_AT, DIRECTORY_AT, PAGE = b"voir rec", 256, 768, 4096
 CONTROL_AT = HEAD.size - 8 * 8
 SHM = "/dev/shm"
 #: A prime in which no small power of 256 is 1: bytes at some distance would cancel each other.
-NAMES = 2**64 - 59
+_NAMES = 2**64 - 59
 
 
 class Event(NamedTuple):
@@ -128,7 +128,7 @@ def header(data: bytes) -> Header:
 def header_paths(directory: str) -> list[str]:
     """Possible paths of a run's header: in shared memory, or in ``directory``."""
     # A remainder instead of hashlib, which logs tracebacks if OpenSSL cannot allocate memory.
-    name = int.from_bytes(os.fsencode(os.path.realpath(directory)), "big") % NAMES
+    name = int.from_bytes(os.fsencode(os.path.realpath(directory)), "big") % _NAMES
     return [
         os.path.join(SHM, f"voir-{_user()}-{name:016x}"),
         os.path.join(directory, "header"),
