@@ -232,6 +232,25 @@ def test_there_is_no_thread_while_a_thread_forks_and_then_one(calls):
     assert thread.join(0)
 
 
+def test_an_interrupt_while_a_thread_forks_comes_after_the_fork(calls, monkeypatch):
+    pause = Timer.pause
+
+    def interrupted(self, patience):
+        monkeypatch.setattr(Timer, "pause", pause)
+        signal.raise_signal(signal.SIGINT)
+        return pause(self, patience)
+
+    with calls.timer() as timer:
+        assert calls.wait(1)
+        monkeypatch.setattr(Timer, "pause", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            if os.fork() == 0:
+                os._exit(0)
+        assert Timer.pause is pause
+        assert timer._thread is not None
+        assert os.wait()[1] == 0
+
+
 def test_in_the_child_there_is_no_timer(calls):
     with calls.timer() as timer:
         assert calls.wait(1)

@@ -139,9 +139,6 @@ class Watched:
         except VoirError as error:
             self._trouble = error.what
             raise
-        except Exception as error:  # Another program's record, or a damaged one.
-            self._trouble = f"the record cannot be read: {said(error)}"
-            return
         board, seconds = self.board, self._view.seconds
         if self._ranks is not None:
             board.ranks = self._ranks()
@@ -326,7 +323,7 @@ class Watched:
             texts, silent = stacks_of(live)
             others = [f"{short(path)}: {why}" for path, why in silent.items()]
             head = f"stacks at {datetime.now():%H:%M:%S}"
-            self._text = [head, "", *"\n".join([*texts, *others]).splitlines()]
+            self._text = [head, "", *map(clean, "\n".join([*texts, *others]).splitlines())]
             self._top, self.page, self.said = 0, "stacks", "up and down scroll; s hides them"
 
         self._ask("asking for the stacks", ask_them)

@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
+from ..boundary import said
 from ..clock import time_ns
 from ..errors import VoirError, clean
 from ..files import parsed, reading
@@ -72,8 +73,17 @@ class Feed:
         """Read what is new.
 
         Raises:
-            VoirError: The run cannot be read any more.
+            VoirError: The run cannot be read any more, or its record is damaged.
         """
+        try:
+            self._refresh()
+        except VoirError:
+            raise
+        except Exception as error:  # Another program's record.
+            what = f"the record of {self._path} cannot be shown: {said(error)}"
+            raise VoirError("run-damaged", what, "voir doctor RUN checks its files.") from None
+
+    def _refresh(self) -> None:
         path, before = self._path, self._changed
         self._changed = _state(path / "run.json")
         if self._changed != before or not self.ended:

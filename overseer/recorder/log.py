@@ -140,13 +140,15 @@ def read_header(directory: str) -> Header | None:
     for path in header_paths(directory):
         with suppress(OSError, ValueError):
             found = header(_own_bytes(path))
-            if _is_of(found, directory):
+            if _is_of(found, path, directory):
                 return found
     return None
 
 
-def _is_of(found: Header, directory: str) -> bool:
-    """Whether a header is that of the run in this directory, as far as its text has room."""
+def _is_of(found: Header, path: str, directory: str) -> bool:
+    """Whether a header in shared memory is that of this directory, as far as its text has room."""
+    if not path.startswith(SHM):
+        return True
     text, own = os.fsencode(found.directory), os.fsencode(os.path.realpath(directory))
     if len(text) >= PAGE - DIRECTORY_AT - 1:
         return own.startswith(text)
@@ -158,7 +160,7 @@ def set_control(directory: str, word: int, value: int) -> bool:
     for path in header_paths(directory):
         with suppress(OSError, ValueError), _own(path, os.O_RDWR) as fd:
             found = header(os.read(fd, PAGE))
-            if not _is_of(found, directory):
+            if not _is_of(found, path, directory):
                 continue
             os.pwrite(fd, value.to_bytes(8, "little"), CONTROL_AT + 8 * word)
             return True

@@ -242,6 +242,28 @@ def test_files_that_are_no_run_are_said_and_a_torn_one_is_waited_for(tmp_path: P
     assert "step 100" in screen(Watched([tmp_path / "run"]))
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"tasks": {"train": 3}},
+        {"tasks": {"train": {"loss": {"last": "NaN", "not_finite": 3}, "steps": "many"}}},
+        {"seconds": 10**400},
+        {"steps": {"start": "x"}},
+        {"idle": 3},
+        {"progress": [3], "ended": "x"},
+        {"provenance": None},
+    ],
+)
+def test_a_damaged_record_is_shown_or_said_to_be(tmp_path: Path, damage: dict[str, Any]) -> None:
+    put(tmp_path, 100, **damage)
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write(f'{{"t": {10**400}, "x": {10**400}, "rate": {10**400}}}\n')
+    try:
+        assert "main.py" in screen(Watched([tmp_path]))
+    except VoirError as error:
+        assert error.slug == "run-damaged"
+
+
 def test_many_tasks_with_any_names_are_bounded(tmp_path: Path) -> None:
     names = [f"\x1b[31m{n}" for n in range(5000)]
     tasks = {name: {"steps": 3, "units": "items"} for name in names}
@@ -404,6 +426,10 @@ def test_it_stops_at_a_step_or_at_once(running: Live) -> None:
 
 def test_its_stacks_are_printed_and_it_stops_at_its_next_step(running: Live) -> None:
     run = str(running.path)
+    (running.path / "stacks.txt").mkdir()
+    with pytest.raises(VoirError, match="it could not write"):
+        said("stacks", run)
+    (running.path / "stacks.txt").rmdir()
     assert "main.py" in said("stacks", run)
     assert "in train" in said("stacks", run)
     traced = said("trace", run, "--steps", "2")

@@ -73,6 +73,22 @@ def test_control_words_are_seen_by_other_processes(recorded, tmp_path):
         recorded.module.control(8)
 
 
+def test_each_directory_has_its_own_header(recorded, tmp_path):
+    middle = "m" * 54  # Bytes 61 apart that change against each other.
+    one, other = (f"/{tmp_path.name}/lr1/{middle}/seed0", f"/{tmp_path.name}/lr0/{middle}/seed1")
+    assert log.header_paths(one)[0] != log.header_paths(other)[0]
+    (tmp_path / "of").mkdir()
+    shared, own = log.header_paths(str(tmp_path / "of"))
+    for path in (shared, own):
+        recorded.module.publish(path, str(tmp_path / "of"))
+        assert log.read_header(str(tmp_path / "of")).pid == os.getpid()
+        os.rename(path, log.header_paths(str(tmp_path))[path == own])
+        found = log.read_header(str(tmp_path))
+        assert (found is not None) == (path == own), "a directory may have been moved"
+        assert log.set_control(str(tmp_path), 2, 1) == (path == own)
+    os.unlink(log.header_paths(str(tmp_path))[0])
+
+
 def test_a_foreign_header_is_refused(recorded):
     whole = recorded.module.header()
     for data, words in [
