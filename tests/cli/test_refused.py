@@ -40,8 +40,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("argv", "slug", "what"),
     [
         ("show x y", "usage", "it takes one run"),
-        ("show --every 0 x", "usage", "'0' is not a number of seconds from 0.1 to 3600"),
-        ("show --every soon x", "usage", "'soon' is not a number of seconds"),
+        ("stop --at 0 x", "usage", "'0' is not a number of a step"),
+        ("trace x --steps many", "usage", "'many' is not a number of steps up to 10,000"),
+        ("watch --json x y", "usage", "it takes one run"),
         ("compare good", "usage", "contains no run"),
         ("compare good ,", "usage", "a side names no run"),
         ("compare good nowhere", "run-missing", "nowhere: there is no such directory"),

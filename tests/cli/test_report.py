@@ -305,9 +305,9 @@ def test_where_nothing_can_be_written_another_place_is_asked_for(
     assert said("report", str(run), "-o", str(tmp_path / "new/page.html")).endswith("page.html\n")
 
 
-def test_100_000_names_make_a_small_page_and_few_charts(job: Path, tmp_path: Path) -> None:
+def test_20_000_names_make_a_small_page_and_few_charts(job: Path, tmp_path: Path) -> None:
     run = copied(job, tmp_path / "run")
-    facts, names = json.loads((run / "run.json").read_text()), range(100_000)
+    facts, names = json.loads((run / "run.json").read_text()), range(20_000)
     main = facts["tasks"].pop("train")
     facts["tasks"] = {
         **{f"task {n} of many": {"steps": 5, "rate": {"wall": 1.0}} for n in names},
@@ -321,11 +321,11 @@ def test_100_000_names_make_a_small_page_and_few_charts(job: Path, tmp_path: Pat
             values = {f"value {n}": n + at for n in names[at % 2 :: 2]}
             file.write(json.dumps({"t": 1793527201.0 + at, **values}) + "\n")
     _, page = page_of([str(run)])
-    assert "and 99,951 more tasks, with fewer steps" in page
+    assert "and 19,951 more tasks, with fewer steps" in page
     assert "and 600 more" in page
     assert len(page) < 700_000  # 400 problems of 1,000 characters each among it.
     assert page.count("<figure id=") < 20
-    facts["tasks"] = dict([*facts["tasks"].items()][-10_000:])
+    facts["tasks"] = dict([*facts["tasks"].items()][-5_000:])
     (run / "run.json").write_text(json.dumps(facts))
     _, both = page_of([str(run), str(run)])
     assert ("task 90049 of many" in both, "task 90050 of many" in both) == (True, False)
