@@ -78,6 +78,7 @@ def watch(
     except OSError:  # The terminal is gone.
         return
     if watched is not None and not screen.gone:
+        watched.page = ""
         yield _text(watched, (terminal.width, max(terminal.height - 1, LEAST_ROWS)), palette)
 
 
