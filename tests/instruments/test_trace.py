@@ -407,7 +407,7 @@ ASKED = """
 
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    for step in range(400):
+    for step in range(4000):
         if step == 3:
             recorder.control(WORD_TRACE, 2)  # As another program does.
         model(torch.ones(2, 4)).sum().backward()
