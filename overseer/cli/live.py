@@ -16,22 +16,32 @@ from ..rundir.reading import Run, read_run
 from .runs import is_run, newest, run_directory
 
 LIVE_HELP = "a run directory, a --name or --tag (default: the live run in voir-runs)"
+#: Runs of a directory that are looked at, of perhaps thousands.
+RECENT = 50
 #: Directories of a job's processes.
 _PROCESS = re.compile(r"(rank|process|attempt)\d+")
 
 
 def live_runs() -> list[Path]:
-    """The runs that are running in the directory of runs, newest first."""
+    """The runs that are running in the directory of runs, newest first.
+
+    Of the runs of other machines, those among the latest ``RECENT``.
+    """
     with suppress(VoirError):
-        return [each for each in newest() if not over(each)]
+        here, every = _shared(), newest()
+        looked = [*every[:RECENT], *(each for each in every[RECENT:] if each.absolute() in here)]
+        return [each for each in looked if not over(each)]
     return []
+
+
+def _shared() -> set[Path]:
+    """Runs of this machine that are running."""
+    return {_of_job(Path(each)) for each in published()}
 
 
 def all_live_runs() -> list[Path]:
     """All runs of this user on this machine that are running, newest first."""
-    found = {_of_job(Path(each)) for each in published()} | {
-        path.absolute() for path in live_runs()
-    }
+    found = _shared() | {path.absolute() for path in live_runs()}
     return sorted(found, key=_started, reverse=True)
 
 
@@ -82,30 +92,28 @@ def short(path: Path) -> str:
     return str(path)
 
 
-def request(named: str | None, word: int, value: int, first: bool = False) -> list[Path]:
-    """Ask something of a live run, of all its processes or of the first one.
-
-    Returns:
-        The directories of the processes that have done it.
+def live_job(named: str | None) -> tuple[Path, list[Path]]:
+    """The run that a command line names, as :func:`live_run`, and its live processes.
 
     Raises:
-        VoirError: One of them has not (``no-answer``).
+        VoirError: There is no such run; or it has ended (``no-answer``).
     """
     path = live_run(named)
     live = live_processes(read_run(path))
     if not live:
-        raise ended(path)
-    asked = live[:1] if first else live
-    for directory, why in ask(asked, word, value).items():
+        remedy = "voir show RUN has its last figures."
+        raise VoirError("no-answer", f"{short(path)}: it has ended", remedy)
+    return path, live
+
+
+def request(processes: Sequence[Path], word: int, value: int) -> None:
+    """Ask something of the processes of a live run.
+
+    Raises:
+        VoirError: One of them has not done it (``no-answer``).
+    """
+    for directory, why in ask(processes, word, value).items():
         raise VoirError("no-answer", f"{short(directory)}: {why}", "See voir watch for its state.")
-    return asked
-
-
-def ended(path: Path) -> VoirError:
-    """The error for a run of which nothing can be asked any more."""
-    return VoirError(
-        "no-answer", f"{short(path)}: it has ended", "voir show RUN has its last figures."
-    )
 
 
 def _of_job(path: Path) -> Path:

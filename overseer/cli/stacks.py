@@ -13,9 +13,8 @@ from ..recorder.log import read_header
 from ..recorder.sites import WORD_STACKS
 from ..rundir.control import ask
 from ..rundir.killed import STACKS_FILE, SUSPENDED
-from ..rundir.reading import read_run
 from .commands import CommandParser, Terminal
-from .live import LIVE_HELP, ended, live_processes, live_run, short
+from .live import LIVE_HELP, live_job, short
 
 #: Clocks of file systems are this much coarser.
 _CLOCKS_NS = 2_000_000_000
@@ -40,10 +39,7 @@ def stacks(argv: list[str], terminal: Terminal) -> Iterator[str]:
     Raises:
         VoirError: There is no such live run, or no process of it answers.
     """
-    path = live_run(parser().parse_args(argv).run)
-    live = live_processes(read_run(path))
-    if not live:
-        raise ended(path)
+    _, live = live_job(parser().parse_args(argv).run)
     texts, silent = stacks_of(live)
     yield from texts
     for directory, why in silent.items():

@@ -8,9 +8,8 @@ from ..errors import UsageError
 from ..recorder.log import read_header
 from ..recorder.sites import STOP_NOW, WORD_STEPS, WORD_STOP
 from ..rundir.killed import RUNNING, now_doing
-from ..rundir.reading import read_run
 from .commands import CommandParser, Terminal, within
-from .live import LIVE_HELP, ended, live_processes, live_run, request, short
+from .live import LIVE_HELP, live_job, request, short
 
 _ABOUT = """\
 End a live run as --stop N does: the script leaves its loop with status 0, and the run is recorded.
@@ -34,16 +33,13 @@ def stop(argv: list[str], terminal: Terminal) -> Iterator[str]:
         VoirError: There is no such live run, or it does not answer.
     """
     options = parser().parse_args(argv)
-    path = live_run(options.run)
-    live = live_processes(read_run(path))
-    if not live:
-        raise ended(path)
+    path, live = live_job(options.run)
     headers = [found for each in live if (found := read_header(str(each)))]
     steps = max((found.control[WORD_STEPS] for found in headers), default=0)
     if options.at is not None and options.at <= steps:
         what = f"{short(path)} is at step {steps:,} already"
         raise UsageError("usage", what, "Name a later step, or leave --at out.")
-    request(str(path), WORD_STOP, options.at or STOP_NOW, first=True)
+    request(live[:1], WORD_STOP, options.at or STOP_NOW)  # It asks the other ranks.
     when = f"after step {options.at:,}" if options.at is not None else "at its next step"
     if len(live) > 1:
         when = f"soon {when}, all ranks at the same one" if options.at else "in a few steps"

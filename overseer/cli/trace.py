@@ -34,7 +34,7 @@ from ..trace.timeline import Timeline
 from ..trace.writer import TRACE_NAME
 from ..views.text import cells, cut, table
 from .commands import CommandParser, Terminal, within
-from .live import LIVE_HELP, request, short
+from .live import LIVE_HELP, live_job, request, short
 from .runs import RUN_HELP, finished_run, run_directory
 
 TYPE_CHECKING = False
@@ -82,13 +82,13 @@ def _begin(argv: list[str]) -> str:
     number = within(1, _MAX_STEPS, f"number of steps up to {_MAX_STEPS:,}", int)
     made.add_argument("--steps", type=number, required=True, metavar="N", help="number of steps")
     options = made.parse_args(argv)
-    asked = request(options.run, WORD_TRACE, options.steps)
+    path, asked = live_job(options.run)
+    request(asked, WORD_TRACE, options.steps)
     who = f"{len(asked)} ranks trace" if len(asked) > 1 else "the run traces"
-    path = short(asked[0] if len(asked) == 1 else asked[0].parent)
     steps = count(options.steps, "step")
     seen = any((found := read_header(str(each))) and found.control[WORD_STEPS] for each in asked)
     note = "" if seen else "no step of it has been seen so far\n"
-    return f"{who} the next {steps}; once they are done: voir trace view {path}\n{note}"
+    return f"{who} the next {steps}; once they are done: voir trace view {short(path)}\n{note}"
 
 
 def _finish(run: Path) -> None:

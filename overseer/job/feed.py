@@ -141,6 +141,7 @@ class Feed:
             if not self._base:  # The run is about to write it.
                 return
             if anew:
+                self._latest.clear()
                 for task in self.board.tasks.values():
                     task.loss, task.rate = History(), History(length=0.5)
             first, last = steps.row_at(self._after), self._after

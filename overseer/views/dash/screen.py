@@ -68,6 +68,16 @@ def _guard(terminal: int) -> int:
     return pipe
 
 
+def write_all(terminal: int, data: bytes) -> None:
+    """Write all of ``data``, even if the script has made the terminal non-blocking."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(terminal, rest) :]
+        except BlockingIOError:
+            select.select([], [terminal], [], 1.0)
+
+
 class Tty:
     """A real terminal, by file descriptor."""
 
@@ -107,13 +117,8 @@ class Tty:
             return False
 
     def write(self, data: bytes) -> None:
-        """Write all of ``data``, even if the script has made the terminal non-blocking."""
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._fd, rest) :]
-            except BlockingIOError:
-                select.select([], [self._fd], [], 1.0)
+        """Write all of ``data``."""
+        write_all(self._fd, data)
 
     def hold(self, held: bool) -> None:
         """Tell the guard whether to clean up if the process dies."""

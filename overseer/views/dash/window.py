@@ -8,6 +8,8 @@ import select
 import signal
 from contextlib import suppress
 
+from .screen import write_all
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -91,7 +93,7 @@ class FullScreen:
         shown = self.size(), lines
         if shown != self._drawn:
             rows = [self._palette.paint(line) + b"\x1b[0m\x1b[K" for line in lines]
-            self._write(_BEGIN + b"\r\n".join(rows) + _END)
+            write_all(self._screen, _BEGIN + b"\r\n".join(rows) + _END)
             self._drawn = shown
 
     def key(self, seconds: float) -> str:
@@ -120,14 +122,6 @@ class FullScreen:
             raise OSError("the terminal is gone")
         return data
 
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._screen, rest) :]
-            except BlockingIOError:
-                select.select([], [self._screen], [], 1.0)
-
     def _take(self) -> None:
         if self._keys is not None:
             import termios
@@ -137,7 +131,7 @@ class FullScreen:
             modes[3] &= ~(termios.ICANON | termios.ECHO)
             termios.tcsetattr(self._keys, termios.TCSADRAIN, modes)
         self._drawn = ()
-        self._write(_OPEN)
+        write_all(self._screen, _OPEN)
 
     def _release(self) -> None:
         if self._modes is not None:
@@ -146,7 +140,7 @@ class FullScreen:
             assert self._keys is not None
             with suppress(termios.error):
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._modes)
-        self._write(_CLOSE)
+        write_all(self._screen, _CLOSE)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self.gone = number == getattr(signal, "SIGHUP", None)
