@@ -16,7 +16,7 @@ from ..views.dash.layout import LEAST_COLUMNS, LEAST_ROWS
 from ..views.dash.text import Palette
 from ..views.dash.window import FullScreen
 from ..views.text import is_terminal
-from .commands import CommandParser, Terminal
+from .commands import CommandParser, Terminal, within
 from .live import LIVE_HELP, all_live_runs, live_run, live_runs
 from .watched import Chooser, Watched
 
@@ -38,7 +38,8 @@ def parser() -> CommandParser:
     """The parser of ``voir watch``."""
     made = CommandParser(prog="voir watch", description=_ABOUT, example="voir watch voir-runs/RUN")
     made.add_argument("run", metavar="RUN", nargs="*", help=LIVE_HELP)
-    made.add_argument("--rank", metavar="R", type=int, help="of a job, begin with this rank")
+    made.add_argument("--rank", metavar="R", type=within(0, 1 << 31, "number of a rank", int),
+        help="of a job, begin with this rank")  # fmt: skip
     made.add_argument("--once", action="store_true", help="print one screen, and end")
     made.add_argument("--json", action="store_true",
         help="print a line of JSON a second; with --once, one line")  # fmt: skip

@@ -42,6 +42,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("show x y", "usage", "it takes one run"),
         ("stop --at 0 x", "usage", "'0' is not a number of a step"),
         ("trace x --steps many", "usage", "'many' is not a number of steps up to 10,000"),
+        ("watch --rank x", "usage", "'x' is not a number of a rank"),
         ("watch --json x y", "usage", "it takes one run"),
         ("compare good", "usage", "contains no run"),
         ("compare good ,", "usage", "a side names no run"),
