@@ -1,4 +1,4 @@
-"""Finds a script's commit, and what is not committed."""
+"""Finds a script's commit, whether its repository is dirty, and what is not committed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _read(path: Path) -> str:
 def state(
     top: Path, script: Path | None, environ: Mapping[str, str], seconds: float
 ) -> dict[str, object]:
-    """``sha``, ``branch``, ``dirty``, ``changes`` and their ``diff`` as git reports them.
+    """``sha``, ``branch``, ``dirty`` and ``changes`` as git reports them.
 
     Empty if it fails or is too slow.
 
@@ -101,8 +101,8 @@ def state(
     if untracked:
         facts["script"] = "untracked"
     if any(not line.startswith("#") for line in said):
-        changes, text = diff(top, ("HEAD",), environ, seconds)
-        facts |= {"changes": changes, "diff": text} if changes else {}
+        changes = diff_size(top, ("HEAD",), environ, seconds)
+        facts |= {"changes": changes} if changes else {}
     return facts
 
 

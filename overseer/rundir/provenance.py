@@ -16,9 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..model.facts import part
 from ..timers import start
 from . import machine
-from .git import head, repository, state
+from .git import diff, head, repository, state
 from .machine import known, text, value
 from .redact import redact_arguments, relevant_environment
 
@@ -107,6 +108,9 @@ class Provenance:
         }
         torch = torch_facts() or {}
         slow = {name: each.result(until - monotonic()) for name, each in later.items()}
+        left = until - monotonic()  # The text takes git twice as long as its size.
+        if self._top is not None and left > 0 and "changes" in part(slow, "git"):
+            self.diff = diff(self._top, ("HEAD",), self._environ, left)[1]
         seeds = known({**self._early.get("seed", {}), "torch": torch.get("seed")})
         return known({**early, **known(slow), "torch": torch or None, "seed": seeds or None})
 
@@ -118,7 +122,6 @@ class Provenance:
         late = state(self._top, self._script, self._environ, seconds)
         if early.get("sha", late.get("sha")) != late.get("sha"):
             return {**early, "moved_to": late["sha"]} if "sha" in late else early or None
-        self.diff = str(late.pop("diff", ""))
         return {**late, **early} or None
 
 
