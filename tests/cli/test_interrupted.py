@@ -16,6 +16,8 @@ from tests.running import Place
 #: closed.
 FORWARDED = """
 import os, signal, sys, threading, time, voir
+from overseer.launch import signals
+signals.ECHO_SECONDS = 10.0  # A busy machine may not run a thread for a quarter of a second.
 def running(frame):
     return frame is not None and (frame.f_code.co_filename == __file__ or running(frame.f_back))
 def forward():
