@@ -62,6 +62,12 @@ class Ending:
         self._final: BaseException | None = None
         self._interrupts = InterruptGuard()
 
+    def leaving(self, error: BaseException) -> None:
+        """Ignore repeats of the Ctrl-C that has left the script; :meth:`leave` ends that."""
+        restore_builtins()
+        if not in_child() and _is_interrupt(error):
+            self._interrupts.begin(True)
+
     def announce(self, error: BaseException | None, program: Program | None = None) -> int:
         """Print ``error`` to stderr as Python does, then wait for the script's threads.
 
@@ -78,8 +84,7 @@ class Ending:
         """
         restore_builtins()
         if error is None or error is not self._announced:
-            # Ctrl-C ended the script, even if the script turned it into another error.
-            interrupted = any(isinstance(one, KeyboardInterrupt) for one in _all_of(error))
+            interrupted = _is_interrupt(error)
             self._interrupts.begin(interrupted)
             self._announced = self._final = error
             self._say(error)
@@ -233,6 +238,11 @@ def strip_frames(error: BaseException) -> None:
     """Remove voir's frames from ``error`` and all exceptions reachable from it."""
     for one in _all_of(error):
         one.__traceback__ = chain(_kept(one.__traceback__))
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C ended the script, even if the script turned it into another error."""
+    return any(isinstance(one, KeyboardInterrupt) for one in _all_of(error))
 
 
 def _all_of(error: BaseException | None) -> list[BaseException]:
