@@ -16,6 +16,8 @@ from overseer.job.checks import checks_of
 from overseer.job.figures import job_facts
 from overseer.job.summary import facts_of_job, problems_of_others, summary_facts
 from overseer.model.facts import others_share
+from overseer.recorder.log import read_header
+from overseer.recorder.sites import WORD_STEPS
 from overseer.rundir.job import place
 from overseer.rundir.reading import read_run
 from tests.running import VOIR, Place, environment
@@ -221,6 +223,8 @@ def test_of_two_processes_the_last_one_prints_the_job_and_problems_of_rank_1(ran
     for rank in (0, 1):
         ranks.begun(rank)
     assert ranks.end(processes[0], 0) == ""
+    while read_header(str(ranks.path / "job/rank1")).control[WORD_STEPS] < 5:
+        time.sleep(0.01)  # Its steps are counted ten times a second.
     processes[1].send_signal(signal.SIGTERM)
     said = processes[1].communicate(timeout=60)[1]
     assert processes[1].returncode == -signal.SIGTERM
