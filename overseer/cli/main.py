@@ -249,7 +249,7 @@ def explain(found: list[Found], none: bool, notices: Notices) -> None:
 def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
     """Run the script, show the summary, and end the process as the script did."""
     ending = Ending()
-    overseer.ending.leaving = ending.leaving
+    overseer.ending.on_leave = ending.ignore_repeats
     overseer.ending.announce = lambda error: announce(overseer, ending, error)
     error: BaseException | None = None
     signals = DeadlySignals(

@@ -169,7 +169,7 @@ class RunEnding:
         disarm: Called once the script has been left; nothing waits for steps any more.
 
     Attributes:
-        leaving: Called with the exception that has left the script, before anything else is done.
+        on_leave: Called with the exception that has left the script, before anything else is done.
         announce: Prints the script's exception as Python does; returns the exit status.
         before: Called with the exception just before that.
         late: The exception with which a reduction failed the run at its end.
@@ -177,7 +177,7 @@ class RunEnding:
 
     def __init__(self, context: Context, stopping: Stopping, disarm: Callable[[], object]) -> None:
         self._context, self._stopping, self._disarm = context, stopping, disarm
-        self.leaving: Callable[[BaseException], object] = id
+        self.on_leave: Callable[[BaseException], object] = id
         self.announce: Callable[[BaseException | None], int] = exit_status
         self.before: list[Callable[[BaseException | None], object]] = []
         self.late: BaseException | None = None
@@ -187,7 +187,7 @@ class RunEnding:
         try:
             return body(), None
         except BaseException as error:
-            self.leaving(error)
+            self.on_leave(error)
             return None, self._stopping.cause_of(error)
 
     def script_left(self, error: BaseException | None, restore: Callable[[], object]) -> None:

@@ -61,11 +61,12 @@ class Ending:
         self._announced: BaseException | None = None
         self._final: BaseException | None = None
         self._interrupts = InterruptGuard()
+        self._is_over = False
 
-    def leaving(self, error: BaseException) -> None:
-        """Ignore repeats of the Ctrl-C that has left the script; :meth:`leave` ends that."""
+    def ignore_repeats(self, error: BaseException) -> None:
+        """Ignore repeats of the Ctrl-C that has left the script, until :meth:`announce`."""
         restore_builtins()
-        if not in_child() and _is_interrupt(error):
+        if not (self._is_over or in_child()) and _is_interrupt(error):
             self._interrupts.begin(True)
 
     def announce(self, error: BaseException | None, program: Program | None = None) -> int:
@@ -83,6 +84,7 @@ class Ending:
             The exit status, see :func:`exit_status`.
         """
         restore_builtins()
+        self._is_over = True
         if error is None or error is not self._announced:
             interrupted = _is_interrupt(error)
             self._interrupts.begin(interrupted)

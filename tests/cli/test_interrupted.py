@@ -16,8 +16,6 @@ from tests.running import Place
 #: closed.
 FORWARDED = """
 import os, signal, sys, threading, time, voir
-from overseer.launch import signals
-signals.ECHO_SECONDS = 10.0  # A busy machine may not run a thread for a quarter of a second.
 def running(frame):
     return frame is not None and (frame.f_code.co_filename == __file__ or running(frame.f_back))
 def forward():
@@ -37,6 +35,23 @@ except KeyboardInterrupt:
     LAST
 """
 
+INTERRUPTED = """
+import os, signal, voir
+for batch in voir.iterate("train", [[1, 2]] * 9, report_batch=True):
+    pass
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+#: Interrupts itself while the run is closed, too late to be an echo.
+LATER = f"""
+import os, signal, time
+def instrument_closing(ov):
+    yield ov.phases.finalize
+    time.sleep({2 * ECHO_SECONDS})
+    os.kill(os.getpid(), signal.SIGINT)
+    print("closed")
+"""
+
 
 @pytest.mark.parametrize(("last", "status"), [("raise", -2), ("raise SystemExit(130)", 130)])
 def test_a_ctrl_c_that_is_forwarded_too_costs_nothing_of_what_the_run_came_to(
@@ -50,6 +65,15 @@ def test_a_ctrl_c_that_is_forwarded_too_costs_nothing_of_what_the_run_came_to(
     record = place.record()
     assert (record["exit_status"], record["problems"]) == (status, [])
     assert record["tasks"]["train"]["steps"] in (5, 6)
+
+
+def test_a_ctrl_c_while_an_interrupted_run_is_closed_costs_nothing(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", INTERRUPTED)
+    place.write("voirfile.py", LATER)
+    ran = place.voir("main.py")
+    assert (ran.status, ran.stdout) == (-2, "closed\n")
+    assert place.record()["problems"] == []
 
 
 @pytest.fixture
